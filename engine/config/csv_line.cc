@@ -12,6 +12,11 @@
 namespace paddle::config {
 namespace {
 
+constexpr std::array<std::string_view, 16> kMissing{
+    // as pandas reads them, and UCI's "?"
+    "NA",   "N/A",  "n/a",  "#N/A", "<NA>", "NaN", "nan",     "-nan",
+    "null", "NULL", "None", "none", "nil",  "?",   "missing", "\\N"};
+
 // Marks the bytes among 64 that are `wanted`; the first byte is the lowest bit.
 std::uint64_t match_mask(const char* bytes, char wanted) {
   std::uint64_t mask = 0;
@@ -108,6 +113,10 @@ Status CsvLine::take_quoted(std::string_view line, std::size_t& at) {
   if (trims_) at = std::min(line.find_first_not_of(blanks_, at), line.size());
   if (at >= line.size() || line[at] == delimiter_) return {};
   return Error{Errc::kData, "text follows a closing quote"};
+}
+
+bool is_missing_value(std::string_view text) {
+  return std::ranges::find(kMissing, text) != kMissing.end();
 }
 
 }  // namespace paddle::config

@@ -43,4 +43,7 @@ class CsvLine {
   std::string unquoted_;
 };
 
+// Whether the text is one that stands for a missing value: "NA", "nan", "?".
+bool is_missing_value(std::string_view text);
+
 }  // namespace paddle::config

@@ -110,7 +110,7 @@ bool names_columns(std::string_view line, const DataConfig& data) {
 
 bool names_are_no_record(const DataConfig& data) {
   return std::ranges::any_of(data.slots, [&](const DataSlotConfig& slot) {
-    return !slot.is_hashed() && slot.labels.empty() &&
+    return !slot.is_hashed() && slot.labels.empty() && !slot.learns_labels &&
            std::ranges::any_of(slot.columns, [&](std::uint32_t column) {
              return column < data.columns.size() && !is_number(data.columns[column]);
            });

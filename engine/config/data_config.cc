@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -21,6 +22,7 @@
 #include "base/named_rows.h"
 #include "base/text_file.h"
 #include "engine/config/sections.h"
+#include "engine/config/statistics_file.h"
 
 namespace paddle::config {
 namespace {
@@ -33,12 +35,17 @@ constexpr std::int64_t kPipeTimeoutMax = std::int64_t{7} * 24 * 3600;  // second
 constexpr std::array<std::string_view, 2> kBadRecords{"fail", "skip"};
 
 constexpr std::int64_t kNgramMax = 64;
-constexpr std::size_t kLabelsMax = 1U << 16U;
 constexpr std::int64_t kSlotWidthMax = 1 << 16;  // floats
+constexpr std::int64_t kBucketsMax = 1 << 16;
+constexpr std::uint64_t kConstantsMax = 1U << 22U;  // of all prepared numbers of a record
 constexpr std::array<std::string_view, 2> kLabels{"id", "float"};
 constexpr std::array<std::string_view, 3> kMultiSlotTypes{"id", "ids", "float"};  // npz's too
 constexpr std::array<std::string_view, 3> kCsvTypes{"id", "hash", "float"};
 constexpr std::array<std::string_view, 5> kJsonTypes{"id", "ids", "hash", "hashes", "float"};
+constexpr std::array<std::string_view, 3> kScales{"standard", "min_max", "log"};
+constexpr std::array<std::string_view, 2> kMissingWays{"mean", "refuse"};
+constexpr std::array<std::string_view, 4> kPreparationKeys{"normalize", "missing",
+                                                           "missing_indicator", "bucket"};
 
 // Reads one character; TOML's "\t" is a tab.
 char read_character(TomlTable& table, std::string_view key, char fallback) {
@@ -99,6 +106,110 @@ void read_columns(TomlTable& table, const DataConfig& data, const ColumnPlaces& 
   }
 }
 
+// Reads the labels of a slot: a list, or "learned".
+void read_slot_labels(TomlTable& table, const DataConfig& data, DataSlotConfig& slot) {
+  constexpr std::array<std::string_view, 1> kLearned{"learned"};
+  if (!table.is_string("labels")) {
+    slot.labels = read_labels(table);
+    if (!slot.labels.empty() && slot.type != SlotType::kId && slot.type != SlotType::kIds) {
+      table.fail("labels", "'labels' applies only to slots of ids",
+                 "with type = \"id\" each label is a class");
+    }
+    return;
+  }
+  slot.learns_labels = table.choice("labels", "", kLearned) == "learned";
+  if (slot.learns_labels && slot.type != SlotType::kId) {
+    table.fail("labels", "labels = \"learned\" applies only to slots of type \"id\"",
+               "with type = \"id\" each text of the training data is a class");
+  } else if (slot.learns_labels && data.format != "csv" && data.format != "jsonl") {
+    table.fail(
+        "labels",
+        fmt::format("labels = \"learned\" needs texts, but format '{}' has numbers", data.format),
+        "list them: labels = [1, 2, 3]");
+  }
+}
+
+void read_missing(TomlTable& table, DataSlotConfig& slot) {
+  if (table.is_string("missing")) {
+    const std::string word = table.choice("missing", "", kMissingWays);
+    if (word == "mean") slot.missing = Missing::kMean;
+    if (word == "refuse") slot.missing = Missing::kRefuse;
+  } else if (table.has("missing")) {
+    slot.missing = Missing::kValue;
+    slot.missing_value = table.number("missing", 0, -double{kFloatMax}, double{kFloatMax});
+  }
+  slot.missing_indicator = table.boolean("missing_indicator", false);
+  if (slot.missing_indicator && slot.missing == Missing::kRefuse) {
+    table.fail("missing_indicator",
+               "'missing_indicator' cannot be combined with missing = \"refuse\"",
+               "with missing = \"mean\" or a number, records without the number are kept");
+  }
+}
+
+void read_bucket(TomlTable& table, DataSlotConfig& slot) {
+  if (!table.is_list("bucket")) {
+    if (table.has("bucket")) slot.bucket_count = read_count(table, "bucket", 2, 2, kBucketsMax);
+    return;
+  }
+  for (const double edge : table.numbers("bucket", kBucketsMax - 1)) {
+    const auto rounded = static_cast<float>(edge);
+    if (!(std::abs(edge) <= double{kFloatMax})) {
+      table.fail("bucket", fmt::format("the edge {} is not a finite float32", edge));
+    } else if (!slot.bucket_edges.empty() && rounded <= slot.bucket_edges.back()) {
+      table.fail("bucket", fmt::format("the edge {} is not above the one before it", edge),
+                 "list the edges from the smallest to the largest");
+    }
+    slot.bucket_edges.push_back(rounded);
+  }
+  if (slot.bucket_edges.empty()) {
+    table.fail("bucket", "'bucket' has no edges",
+               "bucket = [18, 65] makes three buckets, and bucket = 10 ten of similar size");
+  }
+}
+
+// Reads how the numbers of a slot are prepared.
+void read_preparation(TomlTable& table, DataSlotConfig& slot) {
+  if (slot.type != SlotType::kFloat) {
+    for (const std::string_view key : kPreparationKeys) {
+      if (!table.has(key)) continue;
+      table.fail(key, fmt::format("'{}' applies only to slots of floats", key),
+                 "set type = \"float\"");
+    }
+    return;
+  }
+  read_missing(table, slot);
+  if (table.has("normalize")) {
+    const std::string word = table.choice("normalize", "standard", kScales);
+    slot.normalize = word == "log"       ? Normalize::kLog
+                     : word == "min_max" ? Normalize::kMinMax
+                                         : Normalize::kStandard;
+  }
+  read_bucket(table, slot);
+  if (!slot.is_bucketed()) return;
+  if (table.has("normalize"))
+    table.fail("normalize", "'normalize' cannot be combined with 'bucket'",
+               "a bucket does not depend on the scale; leave out one of the two");
+  if (slot.missing_indicator)
+    table.fail("missing_indicator", "'missing_indicator' cannot be combined with 'bucket'",
+               "leave out one of the two");
+}
+
+// Sets the constants of a slot that needs no statistics. `constants`: how many all slots have.
+void set_fits(TomlTable& table, DataSlotConfig& slot, std::uint64_t& constants) {
+  if (!slot.is_prepared()) return;
+  constants += slot.width * (1 + std::max<std::uint64_t>(slot.bucket_edges.size(), 1));
+  if (constants > kConstantsMax) {
+    return table.fail(slot.bucket_edges.empty() ? "type" : "bucket",
+                      fmt::format("the numbers up to this slot are prepared by {} constants, but "
+                                  "at most {} are allowed",
+                                  constants, kConstantsMax),
+                      "prepare fewer numbers, or with fewer edges");
+  }
+  if (slot.needs_statistics()) return;
+  const std::vector<double> edges(slot.bucket_edges.begin(), slot.bucket_edges.end());
+  slot.fits.assign(slot.width, {.fill = fill_of(slot, 0), .edges = edges});
+}
+
 void read_slots(TomlTable& data, DataConfig& config) {
   const bool is_csv = config.format == "csv";
   std::span<const std::string_view> types = kMultiSlotTypes;
@@ -107,6 +218,7 @@ void read_slots(TomlTable& data, DataConfig& config) {
   ColumnPlaces places;
   for (std::uint32_t i = 0; i < config.columns.size(); ++i) places.emplace(config.columns[i], i);
   std::set<std::string> names;
+  std::uint64_t constants = 0;
   for (TomlTable& table : data.tables("slot")) {
     DataSlotConfig slot;
     require(table, "name", "the slot");
@@ -121,11 +233,9 @@ void read_slots(TomlTable& data, DataConfig& config) {
       }
       if (config.format == "multislot") slot.used = table.boolean("used", true);
     }
-    slot.labels = read_labels(table);
-    if (!slot.labels.empty() && slot.type != SlotType::kId && slot.type != SlotType::kIds) {
-      table.fail("labels", "'labels' applies only to slots of ids",
-                 "with type = \"id\" each label is a class");
-    }
+    read_slot_labels(table, config, slot);
+    read_preparation(table, slot);
+    set_fits(table, slot, constants);
     if (!slot.name.empty() && !names.insert(slot.name).second) {
       table.fail("name", fmt::format("the name '{}' is already taken", slot.name));
     }
@@ -135,6 +245,7 @@ void read_slots(TomlTable& data, DataConfig& config) {
     data.fail("slot", fmt::format("format '{}' has no slots of its own", config.format),
               "declare them with [[data.slot]]");
   }
+  config.statistics = data.string("statistics");
 }
 
 void read_buckets(TomlTable& data, DataConfig& config) {
@@ -263,6 +374,63 @@ void read_dictionary(TomlTable& data, const std::string& folder, DataConfig& con
   }
 }
 
+void read_statistics(TomlTable& data, const std::string& folder, DataConfig& config) {
+  if (config.statistics.empty()) return;
+  const std::string path = in_folder(folder, config.statistics);
+  const auto text = read_file(path, kStatisticsBytesMax);
+  if (!text) {
+    return data.fail("statistics", text.error().message,
+                     "paddle statistics makes the file; paddle train makes one without this key");
+  }
+  const auto statistics = parse_statistics(*text);
+  const Status used = statistics ? use_statistics(*statistics, config) : statistics.error();
+  if (!used)
+    data.fail("statistics", fmt::format("{}: {}", path, used.error().message), used.error().hint);
+}
+
+void read_weight(TomlTable& data, DataConfig& config) {
+  config.weight = data.string("weight");
+  if (config.weight.empty()) return;
+  const auto slots = data_slots(config);
+  const auto found = std::ranges::find(slots, config.weight, &SlotConfig::name);
+  if (found == slots.end()) {
+    data.fail("weight", fmt::format("there is no slot '{}'", config.weight),
+              "name a slot of one float: the factor of an example's cost");
+  } else if (found->width != 1) {
+    data.fail("weight", fmt::format("the slot '{}' is not one float", config.weight),
+              "declare it with type = \"float\", one column, and neither 'bucket' nor "
+              "'missing_indicator'");
+  }
+}
+
+// Reads which part of the training records is held out.
+void read_split(TomlTable& data, DataConfig& config) {
+  config.test_fraction = data.number("test_fraction", 0, 0, 1);
+  config.split_by = data.string("split_by");
+  if (config.test_fraction == 1) {
+    data.fail("test_fraction", "'test_fraction' is 1, which leaves no record for training");
+  } else if (config.test_fraction > 0 && !config.test.empty()) {
+    data.fail("test_fraction", "'test_fraction' cannot be combined with 'test'",
+              "hold out either a part of the training records or files of their own");
+  }
+  if (config.split_by.empty()) return;
+  if (!data.has("test_fraction")) {
+    data.fail("split_by", "'split_by' needs 'test_fraction', the part that is held out",
+              "test_fraction = 0.1");
+  } else if (config.format != "csv" && config.format != "jsonl") {
+    data.fail("split_by",
+              fmt::format("'split_by' names a column of csv or a key of jsonl, but the format is "
+                          "'{}'",
+                          config.format),
+              "leave it out: then each line or record is held out for itself");
+  } else if (config.format == "csv" &&
+             std::ranges::find(config.columns, config.split_by) == config.columns.end()) {
+    data.fail("split_by", fmt::format("'{}' is not in [data] columns", config.split_by),
+              "they are " + listed(std::vector<std::string_view>(config.columns.begin(),
+                                                                 config.columns.end())));
+  }
+}
+
 std::vector<std::string> read_data_program(TomlTable& data, std::string_view key) {
   std::vector<std::string> program = read_program(data, key);
   for (const std::string& argument : program) {
@@ -315,13 +483,37 @@ DataConfig read_data(TomlTable data, const std::string& folder) {
   data.decides("format");
   find_row(data_formats(), config.format)->read(data, config);
   read_dictionary(data, folder, config);
+  read_split(data, config);
+  read_weight(data, config);
+  read_statistics(data, folder, config);
   read_reading(data, config);
   return config;
 }
 
-std::vector<SlotConfig> data_slots(const DataConfig& data) {
+std::vector<SlotConfig> raw_slots(const DataConfig& data) {
   const DataFormat* const format = find_row(data_formats(), data.format);
   return format == nullptr ? std::vector<SlotConfig>() : format->slots(data);
+}
+
+std::vector<SlotConfig> data_slots(const DataConfig& data) {
+  std::vector<SlotConfig> slots = raw_slots(data);
+  for (SlotConfig& slot : slots) {
+    slot.is_weight = !data.weight.empty() && slot.name == data.weight;
+    const auto declared = std::ranges::find(data.slots, slot.name, &DataSlotConfig::name);
+    if (declared == data.slots.end()) continue;
+    if (declared->missing_indicator) slot.width *= 2;
+    if (!declared->is_bucketed()) continue;
+    slot.many = slot.width > 1;
+    slot.width = 0;
+  }
+  return slots;
+}
+
+bool lacks_statistics(const DataConfig& data) {
+  return std::ranges::any_of(data.slots, [](const DataSlotConfig& slot) {
+    if (!slot.used || !slot.needs_statistics()) return false;
+    return slot.learns_labels ? slot.labels.empty() : slot.fits.empty();
+  });
 }
 
 // The files of a trainer.

@@ -21,6 +21,31 @@ enum class SlotType {
   kFloat
 };
 
+// The number in place of a missing one: of an empty csv field, null or a missing key in JSON, NaN
+// in npz, or a word such as NA.
+enum class Missing {
+  kZero,    // 0; words such as NA are bad records
+  kValue,   // DataSlotConfig::missing_value
+  kMean,    // the mean of the column in the training data
+  kRefuse,  // a bad record
+};
+
+// How a number is scaled, after missing ones were filled in.
+enum class Normalize {
+  kNone,
+  kStandard,  // (x - mean) / standard deviation, as scikit-learn's StandardScaler
+  kMinMax,    // (x - minimum) / (maximum - minimum), as its MinMaxScaler
+  kLog,       // sign(x) ln(1 + |x|); needs no statistics
+};
+
+// The constants by which one column of a slot of floats is prepared. They are those of the data in
+// DataConfig::statistics, after missing values were filled in.
+struct ColumnFit {
+  double fill = 0;                 // in place of a missing number
+  double offset = 0, scale = 1;    // y = (x - offset) * scale
+  std::vector<double> edges = {};  // ascending; a number's bucket is the number of edges <= it
+};
+
 // [[data.slot]], for the formats without slots of their own.
 struct DataSlotConfig {
   std::string name;
@@ -31,7 +56,33 @@ struct DataSlotConfig {
   char separator = 0;  // csv: between the ids of one field; 0: a field is one id
   // kId, kIds: names that the data contains in place of the ids 0, 1, ...; empty: it contains ids.
   std::vector<std::string> labels = {};
+  bool learns_labels = false;  // labels = "learned": those of the training data, sorted by name
 
+  // kFloat: how its numbers are prepared.
+  Missing missing = Missing::kZero;
+  double missing_value = 0;
+  bool missing_indicator = false;  // `width` more floats: 1 where a number was missing, else 0
+  Normalize normalize = Normalize::kNone;
+  std::uint32_t bucket_count = 0;        // bucket = N: buckets by quantiles; 0: none
+  std::vector<float> bucket_edges = {};  // bucket = [...]
+  std::vector<ColumnFit> fits = {};      // by column; empty: they are not known yet
+
+  // The numbers become ids: column j's are j * buckets() + bucket.
+  bool is_bucketed() const { return bucket_count > 0 || !bucket_edges.empty(); }
+  std::uint32_t buckets() const {
+    return bucket_count > 0 ? bucket_count : static_cast<std::uint32_t>(bucket_edges.size() + 1);
+  }
+  // Whether a missing number is read as NaN until it is filled in.
+  bool marks_missing() const { return missing != Missing::kZero || missing_indicator; }
+  // Whether records differ from what the parser reads.
+  bool is_prepared() const {
+    return marks_missing() || normalize != Normalize::kNone || is_bucketed();
+  }
+  // Whether constants or labels come from DataConfig::statistics.
+  bool needs_statistics() const {
+    return learns_labels || missing == Missing::kMean || bucket_count > 0 ||
+           normalize == Normalize::kStandard || normalize == Normalize::kMinMax;
+  }
   bool is_hashed() const { return type == SlotType::kHash || type == SlotType::kHashes; }
   bool has_many_ids() const {
     return type == SlotType::kIds || type == SlotType::kHashes ||
@@ -42,11 +93,20 @@ struct DataSlotConfig {
 struct DataConfig {
   // Globs relative to the workspace, "data/train.txt-*", or patterns for `command`.
   std::string train;
-  std::string test;    // may be empty
+  std::string test;  // may be empty
+  // The part of the training records that is held out for tests, 0 to 1; 0: none. All records with
+  // the same text in `split_by`, a csv column or a key of jsonl, are held out together or not at
+  // all; "": each record for itself.
+  double test_fraction = 0;
+  std::string split_by;
   std::string format;  // "ngram", "bow", "multislot", "libsvm", "csv", "jsonl", "npz" or "criteo"
   // One word per line; the id is the line number from 0; the last line is <unk>.
   std::string dictionary;
   std::uint64_t dictionary_size = 0;  // in lines
+  // A slot with one float: the factor of an example's cost, 0 or more; "": all are 1.
+  std::string weight;
+  // A file that `paddle statistics` made of the training data: constants and labels of slots.
+  std::string statistics;
   std::uint32_t ngram = 5;            // ngram: words in a window, the last one is the label
   std::vector<DataSlotConfig> slots;  // multislot, csv, jsonl, npz
   std::vector<std::string> columns;   // csv: every column in the order of the file
@@ -78,11 +138,16 @@ struct SlotConfig {
   bool weighted = false;    // each id has a weight
   std::vector<std::string> labels = {};  // names of the ids 0, 1, ...; empty: no names
   bool hashed = false;                   // the ids are hashes of texts
+  bool is_weight = false;                // DataConfig::weight
   std::uint64_t buckets = 0;             // hashed: all ids are below it; 0: any 64 bits
 };
 
 // The slots that layers can read, in the order of nn::Batch.
 std::vector<SlotConfig> data_slots(const DataConfig& data);
+// The slots as the parsers fill them, before their numbers are prepared.
+std::vector<SlotConfig> raw_slots(const DataConfig& data);
+// Whether a slot needs statistics that are not known yet.
+bool lacks_statistics(const DataConfig& data);
 
 // The data files of one trainer, sorted by name, each "<workspace>/<name>". If all names end in
 // -<number>, before .npz, .gz, .zst, .bz2 or .xz, a file belongs to trainer <number> modulo

@@ -140,7 +140,7 @@ void for_job_files(TomlTable& root, const Visit& visit) {
   const auto visit_key = [&visit](TomlTable table, const char* key) {
     if (!table.string(key).empty()) visit(table, key);
   };
-  visit_key(root.table("data"), "dictionary");
+  for (const char* key : {"dictionary", "statistics"}) visit_key(root.table("data"), key);
   for (const TomlTable& layer : root.tables("layer")) visit_key(layer, "counts");
 }
 
@@ -148,9 +148,10 @@ void for_job_files(TomlTable& root, const Visit& visit) {
 std::string name_of(const std::string& path, const std::string& stem, std::vector<JobFile>& files) {
   const auto known = std::ranges::find(files, path, &JobFile::path);
   if (known != files.end()) return known->name;
-  std::string name = stem + ".txt";
+  const std::string_view ending = stem == "statistics" ? ".json" : ".txt";
+  std::string name = fmt::format("{}{}", stem, ending);
   for (std::size_t i = 1; std::ranges::find(files, name, &JobFile::name) != files.end(); ++i)
-    name = fmt::format("{}-{}.txt", stem, i);
+    name = fmt::format("{}-{}{}", stem, i, ending);
   files.push_back({name, path});
   return name;
 }

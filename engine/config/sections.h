@@ -47,7 +47,7 @@ struct DataFormat {
   std::string_view name;
   // Reads the format's own keys of [data].
   void (*read)(TomlTable& data, DataConfig& config);
-  // The slots in the order of nn::Batch.
+  // The slots as the parser fills them, in the order of nn::Batch.
   std::vector<SlotConfig> (*slots)(const DataConfig& data);
 };
 std::span<const DataFormat> data_formats();

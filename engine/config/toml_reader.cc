@@ -703,6 +703,11 @@ bool TomlTable::is_string(std::string_view key) const {
   return node != nullptr && node->is_string();
 }
 
+bool TomlTable::is_list(std::string_view key) const {
+  const toml::node* const node = document_->open[index_].table->get(key);
+  return node != nullptr && node->is_array();
+}
+
 std::string TomlTable::string(std::string_view key, std::string_view fallback) {
   const auto* const value = look_up_as<std::string>(*document_, index_, key, "a string");
   return value == nullptr ? std::string(fallback) : value->get();
@@ -768,6 +773,26 @@ std::vector<std::string> TomlTable::texts(std::string_view key, std::size_t at_m
       values.push_back(fmt::format("{}", number->get()));
     } else {
       document_->add_wrong_type(element, key, wanted);
+    }
+  }
+  return values;
+}
+
+std::vector<double> TomlTable::numbers(std::string_view key, std::size_t at_most) {
+  std::vector<double> values;
+  constexpr std::string_view kWanted = "an array of numbers";
+  const auto* const array = look_up_as<toml::array>(*document_, index_, key, kWanted);
+  if (array == nullptr) return values;
+  if (array->size() > at_most) {
+    document_->add(array->source(), fmt::format("'{}' has {} values, but at most {} are allowed",
+                                                key, array->size(), at_most));
+    return values;
+  }
+  for (const toml::node& element : *array) {
+    if (const auto number = element.value<double>(); number && element.is_number()) {
+      values.push_back(*number);
+    } else {
+      document_->add_wrong_type(element, key, kWanted);
     }
   }
   return values;

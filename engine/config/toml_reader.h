@@ -37,9 +37,10 @@ class TomlTable {
                                  const std::vector<std::string>& overrides = {},
                                  std::string_view page = "docs/job.md");
 
-  // has() and is_string() do not count as lookups.
+  // has(), is_string() and is_list() do not count as lookups.
   bool has(std::string_view key) const;
   bool is_string(std::string_view key) const;
+  bool is_list(std::string_view key) const;
 
   std::string string(std::string_view key, std::string_view fallback = "");
   // One of `choices`, or an error that lists them.
@@ -51,11 +52,12 @@ class TomlTable {
                 double min = std::numeric_limits<double>::lowest(),
                 double max = std::numeric_limits<double>::max());
   bool boolean(std::string_view key, bool fallback);
-  // Both are empty, and add a mistake, when there are more than `at_most`.
+  // Lists are empty, and add a mistake, when there are more than `at_most` elements.
   std::vector<std::string> strings(std::string_view key, std::size_t at_most = kElementsMax);
   std::vector<TomlTable> tables(std::string_view key, std::size_t at_most = kTablesMax);  // [[key]]
   // The strings of an array in which whole numbers also stand for their digits: ["no", 1].
   std::vector<std::string> words(std::string_view key, std::size_t at_most = kElementsMax);
+  std::vector<double> numbers(std::string_view key, std::size_t at_most = kElementsMax);
   TomlTable table(std::string_view key);  // empty when absent
 
   // Every key of each table that was looked up: "train.passes".

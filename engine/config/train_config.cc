@@ -102,9 +102,10 @@ void check_tested(TomlTable& table, std::string_view key, const JobConfig& job) 
   if (!job.has_network()) {
     table.fail(key, fmt::format("'{}' needs a network of [[layer]]", key),
                "the program of [trainer] command decides when training ends");
-  } else if (job.data.test.empty()) {
-    table.fail(key, fmt::format("'{}' needs tests, but [data] names no files for them", key),
-               "hold out some files: test = \"data/test.txt\" in [data]");
+  } else if (job.data.test.empty() && job.data.test_fraction == 0) {
+    table.fail(key, fmt::format("'{}' needs tests, but [data] holds out nothing for them", key),
+               "hold out a tenth of the records: test_fraction = 0.1 in [data]; or name files: "
+               "test = \"data/test.txt\"");
   }
 }
 

@@ -17,8 +17,8 @@ using config::SlotType;
 
 // Lines of named columns. Fields may be quoted as in RFC 4180, but contain no line end. Blanks
 // around a field are dropped, unless DataConfig::trim is false; blanks in quotes are kept. Numbers
-// may have blanks around them in any case. An empty float is 0; an empty text has a hash of its
-// own.
+// may have blanks around them in any case. An empty float is 0, or NaN in a slot that marks missing
+// numbers; an empty text has a hash of its own.
 class Csv final : public Format {
  public:
   explicit Csv(const config::DataConfig& data) : data_(data), line_(data.delimiter, data.trim) {
@@ -57,6 +57,7 @@ class Csv final : public Format {
       "need type = \"hash\"";
   static constexpr std::string_view kNumberHint =
       "an empty field is read as 0; a text needs type = \"hash\"";
+  static constexpr std::string_view kTextHint = "a text needs type = \"hash\"";
 
   static bool is_ascii(std::string_view text) {
     std::uint64_t bits = 0;
@@ -132,7 +133,7 @@ class Csv final : public Format {
   Status parse_slot(std::size_t index, RecordBlock& block) {
     const config::DataSlotConfig& slot = data_.slots[index];
     const std::size_t first = block.ids.size();
-    const bool is_id = slot.type == SlotType::kId && slot.labels.empty();
+    const bool is_id = slot.type == SlotType::kId && slot.labels.empty() && !slot.learns_labels;
     for (const std::uint32_t column : slot.columns) {
       std::string_view field = line_.fields()[column];
       std::uint64_t id = 0;
@@ -168,16 +169,44 @@ class Csv final : public Format {
       return {};
     }
     text = line_.without_blanks(text);
-    if (data_.slots[index].type == SlotType::kFloat) {
-      if (!text.empty())
-        return parse_float(text, names_[column], block.values.emplace_back(), kNumberHint);
-      block.values.push_back(0);
-      block.count_empty(column);
-      return {};
-    }
+    const config::DataSlotConfig& slot = data_.slots[index];
+    if (slot.type == SlotType::kFloat) return parse_number(slot, column, text, block);
     if (!class_names_[index].empty())
       return class_names_[index].parse(text, names_[column], block.ids.emplace_back());
+    if (slot.learns_labels) return learn_label(index, column, text, block);
     return parse_id(text, names_[column], block.ids.emplace_back(), kIdHint);
+  }
+
+  Status parse_number(const config::DataSlotConfig& slot, std::uint32_t column,
+                      std::string_view text, RecordBlock& block) const {
+    float& value = block.values.emplace_back();
+    if (text.empty()) {
+      if (slot.marks_missing()) {
+        value = kMissing;
+      } else {
+        block.count_empty(column);
+      }
+      return {};
+    }
+    Status parsed =
+        parse_float(text, names_[column], value, slot.marks_missing() ? kTextHint : kNumberHint);
+    if (parsed || !is_missing_value(text)) return parsed;
+    if (!slot.marks_missing()) {
+      Error error = std::move(parsed).error();
+      error.hint = kMissingHint;
+      return error;
+    }
+    value = kMissing;
+    return {};
+  }
+
+  Status learn_label(std::size_t index, std::uint32_t column, std::string_view text,
+                     RecordBlock& block) const {
+    if (!is_ascii(text) && !is_utf8(text)) return not_utf8(column, text);
+    PADDLE_TRY_STATUS(check_new_label(text, names_[column]));
+    block.see_label(index, text);
+    block.ids.push_back(0);
+    return {};
   }
 
   const config::DataConfig& data_;

@@ -89,8 +89,9 @@ class ThreadedStream final : public BatchStream {
   }
 
   Status make_all() {
-    PADDLE_TRY_STATUS(
-        reader_.read([this](const RecordView& record) { return add_record(record); }));
+    PADDLE_TRY_STATUS(reader_.read([this](const RecordView& record) {
+      return options_.observe ? Status() : add_record(record);
+    }));
     return batch_.size > 0 ? put_batch() : Status();
   }
 

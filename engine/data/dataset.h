@@ -36,6 +36,8 @@ struct DatasetOptions {
   std::uint64_t seed = 1;
   std::uint64_t shuffle_records = 0;  // window of the shuffle inside this trainer; 0: none
   std::uint32_t batch_size = 32;
+  // With data.test_fraction: the stream has the held-out records; false: all others.
+  bool held_out = false;
   // Records of `data`, which must not have global_shuffle. The first stream that reads a whole pass
   // fills the cache; later streams read no file. Null: every pass parses the files.
   std::shared_ptr<RecordCache> cache = {};
@@ -44,6 +46,10 @@ struct DatasetOptions {
   // Called with warnings about columns of very different sizes and about empty fields in the first
   // records, by a thread of the stream, at most twice. Null: the stream does not look for them.
   std::function<void(const std::string& warning)> warn = {};
+  // Called with each block of records in the order of the pass, by a thread of the stream. The
+  // records then have the slots of config::raw_slots(data), a missing number is NaN, and the stream
+  // has no batches. REQUIRES: no cache and no rules. Null: records are prepared.
+  std::function<void(const RecordBlock& block)> observe = {};
   std::optional<PassOrigin> origin = {};  // empty: all batches have batch_size
 };
 

@@ -14,12 +14,9 @@
 namespace paddle::data {
 namespace {
 
+constexpr std::size_t kLabelTextBytesMax = 1000;
 constexpr std::size_t kShownBytes = 40;           // bytes of a wrong field that a message shows
 constexpr double kExactMax = 9007199254740992.0;  // 2^53: a double has all whole numbers below
-constexpr std::array<std::string_view, 16> kMissing{
-    // as pandas reads them, and UCI's "?"
-    "NA",   "N/A",  "n/a",  "#N/A", "<NA>", "NaN", "nan",     "-nan",
-    "null", "NULL", "None", "none", "nil",  "?",   "missing", "\\N"};
 
 // Characters that a text with a number may have without showing them.
 struct Unseen {
@@ -79,8 +76,16 @@ Error wrong_field(std::string_view what, std::string_view text, std::string_view
                            is_long ? "..." : "", expected)};
 }
 
-bool is_missing_value(std::string_view text) {
-  return std::ranges::find(kMissing, text) != kMissing.end();
+Status check_new_label(std::string_view text, std::string_view what) {
+  if (text.empty()) {
+    return Error{Errc::kData, fmt::format("{} a label is empty", what),
+                 "labels = \"learned\" makes a class of every text; give this record one"};
+  }
+  if (text.size() <= kLabelTextBytesMax) return {};
+  return Error{
+      Errc::kData,
+      fmt::format("{} a label has {} bytes, more than {}", what, text.size(), kLabelTextBytesMax),
+      "labels = \"learned\" makes a class of every text; is it another column?"};
 }
 
 // Refuses a number with an exponent but without a point: it is more likely a text of hexadecimal
@@ -120,15 +125,16 @@ Status parse_float(std::string_view text, std::string_view what, float& value,
   const char* const begin =
       text.starts_with('+') && !text.starts_with("+-") ? text.data() + 1 : text.data();
   const auto [at, error] = std::from_chars(begin, end, value);
-  std::string_view why = oddity_of(text);
+  std::string_view why;
   if (at == end && (error == std::errc() || error == std::errc::result_out_of_range)) {
     // A number that is too small for a normal float32 becomes 0 or the nearest denormal one.
     if (error != std::errc()) value = std::strtof(std::string(begin, end).c_str(), nullptr);
     if (std::isfinite(value)) return {};
-    if (why.empty() && error != std::errc()) why = ": a float32 has at most 3.4e38";
+    if (error != std::errc()) why = ": a float32 has at most 3.4e38";
   }
+  const std::string_view oddity = oddity_of(text);
   Error wrong = wrong_field(what, text, "a finite number");
-  wrong.message += why;
+  wrong.message += oddity.empty() ? why : oddity;
   wrong.hint = hint;
   return wrong;
 }

@@ -6,11 +6,13 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <string_view>
 
 #include "base/result.h"
 #include "base/rng.h"
+#include "engine/config/csv_line.h"
 
 namespace paddle::data {
 
@@ -145,8 +147,15 @@ Status parse_id(std::string_view text, std::string_view what, std::uint64_t& id,
 Status parse_float(std::string_view text, std::string_view what, float& value,
                    std::string_view hint = "");
 
-// Whether the text is one that stands for a missing value: "NA", "nan", "?".
-bool is_missing_value(std::string_view text);
+using config::is_missing_value;
+
+// A missing number of a slot with DataSlotConfig::marks_missing(), until it is filled in.
+constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();
+constexpr std::string_view kMissingHint =
+    "missing = \"mean\", or a number, in the slot fills it in; an empty field is read as 0";
+
+// For a text of labels = "learned" while its labels are not known. kData: it cannot be a label.
+Status check_new_label(std::string_view text, std::string_view what);
 
 // Hash of texts to ids that is stable across builds and machines. The same text gives different ids
 // in two slots, so that slots can share a table. Ids are taken modulo `buckets` unless that is 0.

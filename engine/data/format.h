@@ -64,9 +64,8 @@ class LabelReader {
 // Npz has no lines: the slots of its records are arrays of numbers.
 
 // Appends a record of the chunk, whose slots are those of `data`. kData: an id is not a whole
-// number from 0, or a number is not a finite float32; the caller drops the values left at the end
-// of the block.
-// `classes`: the names of classes, by slot.
+// number from 0, or a number is not a finite float32 nor marked as missing; the caller drops the
+// values left at the end of the block. `classes`: the names of classes, by slot.
 Status append_numbers(const config::DataConfig& data, std::span<const ClassNames> classes,
                       const Chunk& chunk, std::uint64_t record, RecordBlock& block);
 

@@ -11,16 +11,25 @@
 namespace paddle::data {
 namespace {
 
-bool append_number(const JsonValue& value, RecordBlock& block) {
+bool is_missing(const JsonValue& value) {
+  return value.is_null() ||
+         (value.is_text() && (value.text().empty() || is_missing_value(value.text())));
+}
+
+bool append_number(const JsonValue& value, bool marks_missing, RecordBlock& block) {
+  if (marks_missing && is_missing(value)) {
+    block.values.push_back(kMissing);
+    return true;
+  }
   if (!value.is_number() && !value.is_bool()) return false;
   block.values.push_back(value.is_bool() ? static_cast<float>(value.truth()) : float_of(value));
   return std::isfinite(block.values.back());
 }
 
-bool append_numbers(const JsonValue& list, RecordBlock& block) {
+bool append_numbers(const JsonValue& list, bool marks_missing, RecordBlock& block) {
   const JsonValue* item = list.items();
   for (std::size_t i = 0; i < list.size(); ++i, item = item->next()) {
-    if (!append_number(*item, block)) return false;
+    if (!append_number(*item, marks_missing, block)) return false;
   }
   return true;
 }
@@ -59,9 +68,10 @@ Error not_whole(std::string_view slot, const JsonValue& value) {
 }
 
 Status append_json_floats(std::string_view slot, const JsonValue& value, std::uint32_t width,
-                          RecordBlock& block) {
-  const bool is_right = value.is_list() ? value.size() == width && append_numbers(value, block)
-                                        : width == 1 && append_number(value, block);
+                          bool marks_missing, RecordBlock& block) {
+  const bool is_right = value.is_list()
+                            ? value.size() == width && append_numbers(value, marks_missing, block)
+                            : width == 1 && append_number(value, marks_missing, block);
   if (is_right) return {};
   if (const auto large = too_large_number(value)) {
     return Error{Errc::kData, fmt::format("'{}' has {}, but a float32 has at most 3.4e38", slot,

@@ -30,8 +30,9 @@ inline float float_of(const JsonValue& number) {
 Error not_whole(std::string_view slot, const JsonValue& value);
 
 // Appends the floats of a slot: `width` numbers in a list, or a single number; true is 1 and false
-// 0. kData: the value is something else, or not finite.
+// 0. With `marks_missing`, null and texts that stand for a missing value are NaN. kData: the value
+// is something else, or not finite.
 Status append_json_floats(std::string_view slot, const JsonValue& value, std::uint32_t width,
-                          RecordBlock& block);
+                          bool marks_missing, RecordBlock& block);
 
 }  // namespace paddle::data

@@ -11,7 +11,8 @@ namespace {
 using config::SlotType;
 
 // JSON Lines: one object per line, whose keys are slots; other keys are ignored. A value that is
-// missing or null is read as 0, an empty text or an empty list, as an empty field of csv is.
+// missing or null is read as 0, an empty text or an empty list, as an empty field of csv is; a
+// number of a slot that marks missing ones is NaN then.
 class JsonLines final : public Format {
  public:
   explicit JsonLines(const config::DataConfig& data) : data_(data), reader_(slot_names(data)) {
@@ -61,11 +62,11 @@ class JsonLines final : public Format {
   Status parse_floats(std::size_t index, const JsonValue& value, RecordBlock& block) const {
     const config::DataSlotConfig& slot = data_.slots[index];
     if (value.is_null()) {
-      block.values.insert(block.values.end(), slot.width, 0);
-      block.count_empty(index);
+      block.values.insert(block.values.end(), slot.width, slot.marks_missing() ? kMissing : 0);
+      if (!slot.marks_missing()) block.count_empty(index);
       return {};
     }
-    return append_json_floats(slot.name, value, slot.width, block);
+    return append_json_floats(slot.name, value, slot.width, slot.marks_missing(), block);
   }
 
   // Parses one id. In a hashed slot, a number has the hash of its text.
@@ -82,10 +83,10 @@ class JsonLines final : public Format {
           Errc::kData, fmt::format("'{}' is missing", slot.name),
           "a record needs all its ids, such as its label; for predictions any label will do"};
     }
-    if (!slot.labels.empty() && !value.is_list() && !value.is_object()) {
+    const bool has_names = !slot.labels.empty() || slot.learns_labels;
+    if (has_names && !value.is_list() && !value.is_object()) {
       const std::string other = value.is_text() ? "" : value.shown();
-      return class_names_[index].parse(value.is_text() ? value.text() : other,
-                                       fmt::format("'{}':", slot.name), block.ids.emplace_back());
+      return parse_label(index, value.is_text() ? value.text() : other, block);
     }
     const std::optional<std::uint64_t> id = value.is_bool() ? value.truth() : whole_of(value);
     if (!id) {
@@ -96,6 +97,16 @@ class JsonLines final : public Format {
       return error;
     }
     block.ids.push_back(*id);
+    return {};
+  }
+
+  Status parse_label(std::size_t index, std::string_view text, RecordBlock& block) const {
+    const std::string what = fmt::format("'{}':", data_.slots[index].name);
+    if (!class_names_[index].empty())
+      return class_names_[index].parse(text, what, block.ids.emplace_back());
+    PADDLE_TRY_STATUS(check_new_label(text, what));
+    block.see_label(index, text);
+    block.ids.push_back(0);
     return {};
   }
 

@@ -62,7 +62,7 @@ class MultiSlot final : public Format {
     for (std::uint64_t i = 0; i < count; ++i) {
       const std::string_view word = take_word(line);
       if (is_float) {
-        PADDLE_TRY_STATUS(parse_float(word, slot.value_name, block.values.emplace_back()));
+        PADDLE_TRY_STATUS(parse_number(slot, word, block.values.emplace_back()));
       } else if (!slot.classes.empty()) {
         PADDLE_TRY_STATUS(slot.classes.parse(word, slot.value_name, block.ids.emplace_back()));
       } else {
@@ -70,6 +70,13 @@ class MultiSlot final : public Format {
       }
     }
     if (many) block.counts.push_back(static_cast<std::uint32_t>(count));
+    return {};
+  }
+
+  static Status parse_number(const Slot& slot, std::string_view word, float& value) {
+    Status parsed = parse_float(word, slot.value_name, value);
+    if (parsed || !slot.config->marks_missing() || !is_missing_value(word)) return parsed;
+    value = kMissing;
     return {};
   }
 

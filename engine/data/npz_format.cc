@@ -71,14 +71,16 @@ Status each(const SlotNumbers& slot, std::uint64_t record, const Take& take) {
   return {};
 }
 
-Status append_floats(const std::string& name, const SlotNumbers& slot, std::uint64_t record,
-                     RecordBlock& block) {
+Status append_floats(const config::DataSlotConfig& config, const SlotNumbers& slot,
+                     std::uint64_t record, RecordBlock& block) {
   return each(slot, record, [&](auto number) {
     if constexpr (std::is_floating_point_v<decltype(number)>) {
-      if (!(std::abs(number) <= std::numeric_limits<float>::max())) {
-        return Status(
-            Error{Errc::kData,
-                  fmt::format("array '{}' has {}, which is not a finite float32", name, number)});
+      const bool is_finite = std::abs(number) <= std::numeric_limits<float>::max();
+      if (!is_finite && !(std::isnan(number) && config.marks_missing())) {
+        return Status(Error{
+            Errc::kData,
+            fmt::format("array '{}' has {}, which is not a finite float32", config.name, number),
+            std::isnan(number) ? "missing = \"mean\", or a number, in the slot fills it in" : ""});
       }
     }
     block.values.push_back(static_cast<float>(number));
@@ -134,7 +136,7 @@ Status append_numbers(const config::DataConfig& data, std::span<const ClassNames
     const config::DataSlotConfig& slot = data.slots[i];
     const SlotNumbers& numbers = chunk.slots[i];
     if (slot.type == config::SlotType::kFloat) {
-      PADDLE_TRY_STATUS(append_floats(slot.name, numbers, record, block));
+      PADDLE_TRY_STATUS(append_floats(slot, numbers, record, block));
       continue;
     }
     PADDLE_TRY_STATUS(append_ids(slot, classes[i], numbers, record, block));

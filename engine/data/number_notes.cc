@@ -37,6 +37,11 @@ std::string list_of(std::vector<std::string> names) {
                      more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
+bool is_prepared(const config::DataConfig& data, const std::string& slot) {
+  const auto found = std::ranges::find(data.slots, slot, &config::DataSlotConfig::name);
+  return found != data.slots.end() && found->is_prepared();
+}
+
 }  // namespace
 
 NumberNotes::NumberNotes(const config::DataConfig& data, std::span<const nn::SlotRule> rules)
@@ -51,7 +56,7 @@ NumberNotes::NumberNotes(const config::DataConfig& data, std::span<const nn::Slo
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const bool is_label = std::ranges::any_of(
         rules, [&](const nn::SlotRule& rule) { return rule.is_label && rule.slot == i; });
-    if (!is_label) add_columns(data, slots[i], place);
+    if (!is_label && !is_prepared(data, slots[i].name)) add_columns(data, slots[i], place);
     place += slots[i].width;
   }
 }
@@ -94,8 +99,7 @@ std::string NumberNotes::large_columns() const {
   if (names.empty()) return "";
   return fmt::format(
       "the numbers of {} are large: a network trains poorly on columns of very different scale; "
-      "scale them to values near 1 in the data, in the same way for training, tests and "
-      "predictions",
+      "scale them with normalize = \"standard\" in their slots",
       list_of(std::move(names)));
 }
 
@@ -108,7 +112,7 @@ std::string NumberNotes::empty_fields() const {
   if (names.empty()) return "";
   return fmt::format(
       "empty fields were read as 0, in the first {} records those of {}; if 0 has another meaning, "
-      "fill them in the data, for example with the mean, or add a column that marks empty fields",
+      "set missing = \"mean\" in their slots, and missing_indicator = true to mark them",
       records_, list_of(std::move(names)));
 }
 

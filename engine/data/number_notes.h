@@ -15,7 +15,7 @@ namespace paddle::data {
 
 class NumberNotes {
  public:
-  // Slots that are labels in `rules` are left out.
+  // Slots that are labels in `rules`, and those whose numbers are prepared, are left out.
   NumberNotes(const config::DataConfig& data, std::span<const nn::SlotRule> rules);
 
   // Whether enough records were added.

@@ -35,10 +35,22 @@ class KeyHash {
   std::uint64_t hash_ = kIndexVersion;
 };
 
+// `missing_value` and `bucket_edges` of a slot are in its fits.
+void add_fits(const std::vector<config::ColumnFit>& fits, KeyHash& hash) {
+  for (const config::ColumnFit& fit : fits) {
+    for (const double constant : {fit.fill, fit.offset, fit.scale})
+      hash.add(std::bit_cast<std::uint64_t>(constant));
+    hash.add(fit.edges.size());
+    for (const double edge : fit.edges) hash.add(std::bit_cast<std::uint64_t>(edge));
+  }
+}
+
 void add_slots(const std::vector<config::DataSlotConfig>& slots, KeyHash& hash) {
   hash.add(slots.size());
   for (const config::DataSlotConfig& slot : slots) {
-    const auto& [name, type, width, used, columns, separator, labels] = slot;
+    const auto& [name, type, width, used, columns, separator, labels, learns_labels, missing,
+                 missing_value, missing_indicator, normalize, bucket_count, bucket_edges, fits] =
+        slot;
     hash.add(name);
     hash.add(static_cast<std::uint64_t>(type));
     hash.add(width);
@@ -47,16 +59,26 @@ void add_slots(const std::vector<config::DataSlotConfig>& slots, KeyHash& hash) 
     for (const std::uint32_t column : columns) hash.add(column);
     hash.add(static_cast<std::uint64_t>(separator));
     hash.add(labels);
+    if (!slot.is_prepared()) continue;
+    hash.add(static_cast<std::uint64_t>(missing));
+    hash.add(static_cast<std::uint64_t>(normalize));
+    hash.add(std::uint64_t{missing_indicator});
+    hash.add(bucket_count);
+    add_fits(fits, hash);
   }
 }
 
 // Names every member of DataConfig, so that a new member does not compile before it is added here
 // or left out on purpose.
 void add_data(const config::DataConfig& data, KeyHash& hash) {
-  const auto& [train, test, format, dictionary, dictionary_size, ngram, slots, columns, delimiter,
-               has_header, trim, float_label, labels, buckets, command, pipe_command, pipe_timeout,
-               threads, files_at_once, global_shuffle, cache, cache_bytes_max, skip_bad_records] =
-      data;
+  const auto& [train, test, test_fraction, split_by, format, dictionary, dictionary_size, weight,
+               statistics, ngram, slots, columns, delimiter, has_header, trim, float_label, labels,
+               buckets, command, pipe_command, pipe_timeout, threads, files_at_once, global_shuffle,
+               cache, cache_bytes_max, skip_bad_records] = data;
+  if (test_fraction > 0) {
+    hash.add(std::bit_cast<std::uint64_t>(test_fraction));
+    hash.add(split_by);
+  }
   hash.add(format);
   hash.add(dictionary);
   hash.add(dictionary_size);
@@ -122,6 +144,7 @@ std::uint64_t pass_key(const DatasetOptions& options, std::uint32_t pass) {
   hash.add(options.num_trainers);
   hash.add(options.seed);
   hash.add(options.shuffle_records);
+  hash.add(std::uint64_t{options.held_out});
   return hash.value();
 }
 

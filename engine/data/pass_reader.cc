@@ -21,8 +21,10 @@
 #include "engine/data/fields.h"
 #include "engine/data/format.h"
 #include "engine/data/npz_reader.h"
+#include "engine/data/preparation.h"
 #include "engine/data/record_block.h"
 #include "engine/data/record_rules.h"
+#include "engine/data/split.h"
 
 namespace paddle::data {
 namespace {
@@ -39,21 +41,25 @@ class ChunkParser {
   void parse(const Chunk& chunk, RecordBlock& block);
 
  private:
-  bool takes(std::uint64_t file, std::uint64_t number) const;
+  Result<bool> takes(std::uint64_t file, std::uint64_t number, std::string_view line);
   Error at(const Chunk& chunk, std::uint64_t number, Error error) const;
   std::string hint(std::uint64_t number, std::string_view line, const std::string& of_field) const;
-  // kData: a record from `first` on breaks a rule; these records are then removed.
-  Status check_records(std::size_t first, RecordBlock& block) const;
+  // Prepares the records from `first` on. kData: one of them lacks a number or breaks a rule; these
+  // records are then removed.
+  Status finish_records(std::size_t first, RecordBlock& block);
   Status bad_record(const Chunk& chunk, std::uint64_t number, std::string_view line,
                     const RecordBlock::Extent& begin, Error error, RecordBlock& block) const;
+  Status parse_line(const Chunk& chunk, std::string_view line, RecordBlock& block);
   Status parse_lines(const Chunk& chunk, RecordBlock& block);
-  Status parse_numbers(const Chunk& chunk, RecordBlock& block) const;
+  Status parse_numbers(const Chunk& chunk, RecordBlock& block);
 
   const DatasetOptions& options_;
   const bool has_lines_;
   const RecordRules rules_;
+  Preparation preparation_;
   std::unique_ptr<Format> format_;       // for lines
   std::vector<ClassNames> class_names_;  // by slot, for arrays
+  std::optional<Split> split_;
   std::uint64_t trainers_;
   std::uint64_t stream_;
 };
@@ -63,7 +69,9 @@ ChunkParser::ChunkParser(const DatasetOptions& options, const Dictionary& dictio
     : options_(options),
       has_lines_(options.data.format != "npz"),
       rules_(options.data, options.rules),
+      preparation_(options.data, options.observe != nullptr),
       format_(has_lines_ ? make_format(options.data, dictionary) : nullptr),
+      split_(Split::of(options)),
       trainers_(options.share.records_split ? options.num_trainers : 1),
       stream_(hash_combine(hash_combine(options.seed, stable_hash("global shuffle")), pass)) {
   for (const config::DataSlotConfig& slot : options.data.slots)
@@ -89,11 +97,16 @@ void ChunkParser::parse(const Chunk& chunk, RecordBlock& block) {
 // Whether this trainer takes a line or record. If all trainers read the same files, this depends on
 // the numbers of the file and of the line in it. Split records go to the trainers in turn. A global
 // shuffle hashes (seed, pass, file, line), so that each pass gives every line to exactly one
-// trainer, but not always to the same one. Lines of other trainers are not parsed.
-bool ChunkParser::takes(std::uint64_t file, std::uint64_t number) const {
-  if (trainers_ <= 1) return true;
-  if (!options_.data.global_shuffle) return (file + number) % trainers_ == options_.trainer_id;
-  return hash_combine(hash_combine(stream_, file), number) % trainers_ == options_.trainer_id;
+// trainer, but not always to the same one. Lines of other trainers are not parsed, nor are those
+// that the stream does not take because they are held out. kData: as for Split::takes().
+Result<bool> ChunkParser::takes(std::uint64_t file, std::uint64_t number, std::string_view line) {
+  if (trainers_ > 1) {
+    const std::uint64_t place = options_.data.global_shuffle
+                                    ? hash_combine(hash_combine(stream_, file), number)
+                                    : file + number;
+    if (place % trainers_ != options_.trainer_id) return false;
+  }
+  return split_ ? split_->takes(file, number, line) : true;
 }
 
 // Adds the file and the line or record to an error. Messages count from 1.
@@ -121,7 +134,11 @@ std::string ChunkParser::hint(std::uint64_t number, std::string_view line,
          "[data] on_bad_record = \"skip\" leaves such records out and counts them";
 }
 
-Status ChunkParser::check_records(std::size_t first, RecordBlock& block) const {
+Status ChunkParser::finish_records(std::size_t first, RecordBlock& block) {
+  if (Status prepared = preparation_.prepare(first, block); !prepared) {
+    block.records.resize(first);
+    return prepared;
+  }
   if (rules_.empty()) return {};
   for (const RecordBlock::Extent& record : std::span(block.records).subspan(first)) {
     if (Status good = rules_.check(block.view(record)); !good) {
@@ -150,6 +167,11 @@ void note_zero(ZeroLabel label, std::uint64_t line, ZeroLines& lines) {
   if (label == ZeroLabel::kMinusOne && lines.minus_one == 0) lines.minus_one = line;
 }
 
+Status ChunkParser::parse_line(const Chunk& chunk, std::string_view line, RecordBlock& block) {
+  if (!chunk.is_too_long) return format_->parse(line, block);
+  return Error{Errc::kData, fmt::format("a line has over {} bytes", kLineBytesMax)};
+}
+
 Status ChunkParser::parse_lines(const Chunk& chunk, RecordBlock& block) {
   Lines lines(as_text(chunk.text), chunk.begin.line);
   bool is_before_header = chunk.begin.line == 0 && format_->has_header();
@@ -163,15 +185,13 @@ Status ChunkParser::parse_lines(const Chunk& chunk, RecordBlock& block) {
       is_before_header = false;
       continue;
     }
-    if (!takes(chunk.begin.file, number)) continue;
+    const Result<bool> taken = takes(chunk.begin.file, number, *line);
+    if (taken && !*taken) continue;
     const RecordBlock::Extent begin = block.end();
     const std::size_t first = block.records.size();
-    Status parsed =
-        chunk.is_too_long
-            ? Status(Error{Errc::kData, fmt::format("a line has over {} bytes", kLineBytesMax), ""})
-            : format_->parse(*line, block);
+    Status parsed = taken ? parse_line(chunk, *line, block) : Status(taken.error());
     const ZeroLabel zero = std::exchange(block.zero_label, ZeroLabel::kNone);
-    if (parsed) parsed = check_records(first, block);
+    if (parsed) parsed = finish_records(first, block);
     if (parsed) {
       note_zero(zero, number + 1, block.zero_lines);
       continue;
@@ -186,14 +206,15 @@ Status ChunkParser::parse_lines(const Chunk& chunk, RecordBlock& block) {
   return {};
 }
 
-Status ChunkParser::parse_numbers(const Chunk& chunk, RecordBlock& block) const {
+Status ChunkParser::parse_numbers(const Chunk& chunk, RecordBlock& block) {
   for (std::uint64_t record = 0; record < chunk.records; ++record) {
     const std::uint64_t number = chunk.begin.line + record;
-    if (!takes(chunk.begin.file, number)) continue;
+    PADDLE_TRY(const bool taken, takes(chunk.begin.file, number, ""));
+    if (!taken) continue;
     const RecordBlock::Extent begin = block.end();
     const std::size_t first = block.records.size();
     Status parsed = append_numbers(options_.data, class_names_, chunk, record, block);
-    if (parsed) parsed = check_records(first, block);
+    if (parsed) parsed = finish_records(first, block);
     if (parsed) continue;
     PADDLE_TRY_STATUS(bad_record(chunk, number, "", begin, std::move(parsed).error(), block));
   }
@@ -639,6 +660,7 @@ void PassReader::count(const RecordBlock& block) {
     if (bad_blocks_++ < kBadRecordsShownMax) log_warning("left out: {}", block.first_bad_record);
     bad_records_ += block.bad_records;
   }
+  if (options_.observe) options_.observe(block);
   if (notes_) notes_->add(block);
   if (notes_ && notes_->is_done()) tell_notes();
   const std::uint64_t end = record_ + block.records.size();

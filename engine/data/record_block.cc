@@ -14,8 +14,8 @@ std::uint32_t size_of(const std::vector<T>& values) {
 
 template <class T>
 void take(std::span<const T>& from, std::size_t count, std::vector<T>& to) {
-  to.insert(to.end(), from.begin(), from.begin() + static_cast<std::ptrdiff_t>(count));
-  from = from.subspan(count);
+  const std::span<const T> front = take_front(from, count);
+  to.insert(to.end(), front.begin(), front.end());
 }
 
 }  // namespace
@@ -29,6 +29,8 @@ void RecordBlock::clear() {
   bad_records = 0;
   first_bad_record.clear();
   empty_fields.clear();
+  seen_labels.clear();
+  new_labels_.clear();
   zero_label = ZeroLabel::kNone;
   zero_lines = {};
   outcome = Status();
@@ -38,15 +40,29 @@ RecordBlock::Extent RecordBlock::end() const {
   return {size_of(ids), 0, size_of(values), 0, size_of(counts), 0};
 }
 
+RecordBlock::Extent RecordBlock::extent_since(const Extent& from) const {
+  return {from.id,    size_of(ids) - from.id,      from.value, size_of(values) - from.value,
+          from.count, size_of(counts) - from.count};
+}
+
 void RecordBlock::add_record(const Extent& from) {
-  records.push_back({from.id, size_of(ids) - from.id, from.value, size_of(values) - from.value,
-                     from.count, size_of(counts) - from.count});
+  records.push_back(extent_since(from));
+  if (!new_labels_.empty()) add_new_labels();
+}
+
+void RecordBlock::add_new_labels() {
+  for (auto& [slot, text] : new_labels_) {
+    if (seen_labels.size() <= slot) seen_labels.resize(slot + 1);
+    if (!seen_labels[slot].contains(text)) seen_labels[slot].insert(std::move(text));
+  }
+  new_labels_.clear();
 }
 
 void RecordBlock::drop_since(const Extent& from) {
   ids.resize(from.id);
   values.resize(from.value);
   counts.resize(from.count);
+  new_labels_.clear();
 }
 
 void Record::assign(const RecordView& view) {

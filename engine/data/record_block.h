@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/config/job_config.h"
@@ -12,7 +15,8 @@
 
 namespace paddle::data {
 
-// One example, slot after slot in the order of config::data_slots. A slot of floats has as many
+// One example, slot after slot in the order of config::data_slots, or of config::raw_slots before
+// it is prepared (engine/data/preparation.h). A slot of floats has as many
 // values as its width; a slot of one id has an id; a slot of many has a count, that many ids, and
 // as many values if its ids are weighted.
 struct RecordView {
@@ -20,6 +24,14 @@ struct RecordView {
   std::span<const float> values;
   std::span<const std::uint32_t> counts;
 };
+
+// Removes the first `count` values from `from` and returns them.
+template <class T>
+std::span<const T> take_front(std::span<const T>& from, std::size_t count) {
+  const std::span<const T> front = from.first(count);
+  from = from.subspan(count);
+  return front;
+}
 
 // How the label of a record of class 0 is written, if "-1" may stand for that class.
 enum class ZeroLabel : std::uint8_t { kNone, kZero, kMinusOne };
@@ -45,6 +57,9 @@ struct RecordBlock {
   std::string first_bad_record;   // its error message
   // By column for csv, by slot for jsonl: how many fields of floats were empty and read as 0.
   std::vector<std::uint32_t> empty_fields;
+  // By slot of DataConfig::slots, while the labels of labels = "learned" are not known: the texts
+  // of these records. Empty: there are none.
+  std::vector<std::set<std::string, std::less<>>> seen_labels;
   ZeroLabel zero_label = ZeroLabel::kNone;  // of the last line that was parsed
   ZeroLines zero_lines;                     // of the records
   Status outcome;  // the error after the last record, if one ended the block
@@ -54,11 +69,15 @@ struct RecordBlock {
     if (empty_fields.size() <= field) empty_fields.resize(field + 1);
     ++empty_fields[field];
   }
+  // Notes a label of the record that is being appended; add_record() adds it to seen_labels.
+  void see_label(std::size_t slot, std::string_view text) { new_labels_.emplace_back(slot, text); }
   // Bytes of the file that were read for this block, as compressed.
   std::uint64_t file_bytes() const { return chunk_end.position - chunk_begin.position; }
   // An extent that begins at the sizes of the arrays.
   Extent end() const;
-  // Makes a record of everything that was appended since `from`, an earlier end().
+  // The part of the arrays behind `from`, an earlier end().
+  Extent extent_since(const Extent& from) const;
+  // Makes a record of everything that was appended since `from`.
   void add_record(const Extent& from);
   void drop_since(const Extent& from);
   RecordView view(const Extent& extent) const {
@@ -66,6 +85,11 @@ struct RecordBlock {
             {values.data() + extent.value, extent.values},
             {counts.data() + extent.count, extent.counts}};
   }
+
+ private:
+  void add_new_labels();
+
+  std::vector<std::pair<std::size_t, std::string>> new_labels_;  // slot and text
 };
 
 // A copy of a record.

@@ -26,11 +26,13 @@ RecordRules::RecordRules(const config::DataConfig& data, std::span<const nn::Slo
     const bool is_kept =
         are_of_dictionary(data, rule.slot_name) && rule.below >= data.dictionary_size;
     const bool is_single = rule.is_single && slots_[rule.slot].config.many;
-    if (!is_single && !rule.is_binary && (rule.below == 0 || is_kept)) continue;
+    const bool is_of_floats = rule.is_binary || rule.is_weight;
+    if (!is_single && !is_of_floats && (rule.below == 0 || is_kept)) continue;
     // An evaluator has the same condition as the cost that reads the same label.
     const auto is_same = [&](const nn::SlotRule& other) {
       return other.is_single == rule.is_single && other.below == rule.below &&
-             other.except == rule.except && other.is_binary == rule.is_binary;
+             other.except == rule.except && other.is_binary == rule.is_binary &&
+             other.is_weight == rule.is_weight;
     };
     std::vector<nn::SlotRule>& known = slots_[rule.slot].rules;
     if (std::ranges::none_of(known, is_same)) known.push_back(rule);
@@ -66,6 +68,12 @@ Status RecordRules::check(const nn::SlotRule& rule, std::span<const std::uint64_
     if (wrong == values.end()) return {};
     return Error{Errc::kData, fmt::format("{}: label {} in slot '{}' is neither 0 nor 1",
                                           rule.subject, *wrong, rule.slot_name)};
+  }
+  if (rule.is_weight) {
+    const auto wrong = std::ranges::find_if(values, [](float one) { return !(one >= 0); });
+    if (wrong == values.end()) return {};
+    return Error{Errc::kData, fmt::format("{}: weight {} in slot '{}' is below 0", rule.subject,
+                                          *wrong, rule.slot_name)};
   }
   if (rule.below == 0) return {};
   const auto wrong = std::ranges::find_if(

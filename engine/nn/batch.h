@@ -39,6 +39,7 @@ struct SlotRule {
   std::uint64_t below = 0;                   // all ids must be below it; 0: any id
   std::optional<std::uint64_t> except = {};  // this id is valid, too
   bool is_binary = false;                    // floats are 0 or 1
+  bool is_weight = false;                    // floats are 0 or more
 };
 
 }  // namespace paddle::nn

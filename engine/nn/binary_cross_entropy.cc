@@ -19,8 +19,9 @@ class BinaryCrossEntropy final : public Cost {
       // The gradient's row holds the labels until the kernel overwrites it.
       float* gradient = gradient_row(run, access, row);
       PADDLE_TRY_STATUS(labels().binary(run, run.begin + row, gradient));
-      cost_sum +=
-          kernels::binary_cross_entropy(width, logits + row * width, run.cost_scale, gradient);
+      const float by = weight(run, row);
+      cost_sum += by * kernels::binary_cross_entropy(width, logits + row * width,
+                                                     run.cost_scale * by, gradient);
     }
     return {};
   }
@@ -49,6 +50,7 @@ LayerResult make_binary_cross_entropy(Builder& builder) {
   PADDLE_TRY(Labels labels, Labels::make(builder, input.width));
   PADDLE_TRY(SlotRule rule, labels.binary_rule(builder));
   builder.add_rule(std::move(rule));
+  add_weight_rule(builder);
   return LayerResult(std::make_unique<BinaryCrossEntropy>(builder, input, std::move(labels)));
 }
 

@@ -196,6 +196,12 @@ Result<std::size_t> Builder::slot(const std::string& name, std::string_view key,
   return error(fmt::format("unknown {} '{}'{}", key, name, did_you_mean(name, names)), hint);
 }
 
+std::optional<std::size_t> Builder::weight_slot() const {
+  const auto found = std::ranges::find_if(slots_, &config::SlotConfig::is_weight);
+  if (found == slots_.end()) return {};
+  return static_cast<std::size_t>(found - slots_.begin());
+}
+
 Result<std::size_t> Builder::parameter(const ParameterRequest& request) {
   auto declared = parameters_.declare(request, config().name);
   if (!declared) return error(declared.error().message, declared.error().hint);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -85,6 +86,8 @@ class Builder {
   Result<std::size_t> slot(const std::string& name, std::string_view key,
                            bool only_ids = false) const;
   const config::SlotConfig& slot_config(std::size_t slot) const { return slots_[slot]; }
+  // Index of the slot with the weights of examples (DataConfig::weight), if there is one.
+  std::optional<std::size_t> weight_slot() const;
   // Index of a parameter, new or shared by name.
   Result<std::size_t> parameter(const ParameterRequest& request);
   // Adds a condition of the layer or evaluator being built on a slot's values.

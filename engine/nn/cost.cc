@@ -38,6 +38,17 @@ Region Cost::lower_gradient(Lowering& lowering) const {
   return rows;
 }
 
+void add_weight_rule(Builder& builder) {
+  const auto slot = builder.weight_slot();
+  if (!slot) return;
+  builder.add_rule({.layer = builder.config().name,
+                    .subject = builder.subject(),
+                    .slot_name = builder.slot_config(*slot).name,
+                    .slot = *slot,
+                    .is_label = true,
+                    .is_weight = true});
+}
+
 Result<LayerInput> logits_input(Builder& builder) {
   PADDLE_TRY_STATUS(builder.check_input_count(1, 1));
   const std::string& name = builder.config().inputs[0];

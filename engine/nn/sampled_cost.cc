@@ -313,6 +313,10 @@ Result<Sampler> make_sampler(const Builder& builder) {
 LayerResult make_sampled(Builder& builder, bool corrected) {
   const config::LayerConfig& config = builder.config();
   PADDLE_TRY_STATUS(builder.check_input_count(1, 1));
+  if (builder.weight_slot()) {
+    return builder.error("this cost takes no weights of examples",
+                         "remove [data] weight, or use softmax_cross_entropy");
+  }
   PADDLE_TRY(const LayerInput input, builder.layer_input(config.inputs[0]));
   if (config.vocabulary == 0) return builder.error("key 'vocabulary' is missing: the classes");
   PADDLE_TRY(Labels labels, Labels::make(builder, config.vocabulary, true));

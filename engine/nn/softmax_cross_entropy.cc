@@ -1,4 +1,6 @@
 // softmax_cross_entropy: the cost -ln softmax(logits)[label] of each example.
+#include <algorithm>
+
 #include "engine/math/costs.h"
 #include "engine/nn/cost.h"
 #include "engine/nn/makers.h"
@@ -18,9 +20,12 @@ class SoftmaxCrossEntropy final : public Cost {
     predictions.resize(run.rows());
     for (std::size_t row = 0; row < run.rows(); ++row) {
       PADDLE_TRY(const std::uint64_t label, labels().class_of(run, run.begin + row));
+      const float by = weight(run, row);
+      float* gradient = gradient_row(run, access, row);
       const kernels::SoftmaxCost result = kernels::softmax_cross_entropy(
-          width, logits + row * width, label, scale, gradient_row(run, access, row));
-      cost_sum += result.cost;
+          width, logits + row * width, label, scale * by, gradient);
+      if (by == 0) std::fill_n(gradient, width, 0.0F);  // the kernel writes no gradient of 0
+      cost_sum += by * result.cost;
       predictions[row] = static_cast<std::uint32_t>(result.prediction);
     }
     return {};
@@ -48,6 +53,7 @@ LayerResult make_softmax_cross_entropy(Builder& builder) {
   PADDLE_TRY(Labels labels, Labels::make(builder, input.width, true));
   PADDLE_TRY(SlotRule rule, labels.class_rule(builder));
   builder.add_rule(std::move(rule));
+  add_weight_rule(builder);
   return LayerResult(std::make_unique<SoftmaxCrossEntropy>(builder, input, std::move(labels)));
 }
 

@@ -20,7 +20,8 @@ class SquaredError final : public Cost {
     for (std::size_t row = 0; row < run.rows(); ++row, x += width) {
       float* gradient = gradient_row(run, access, row);
       PADDLE_TRY_STATUS(labels().numbers(run, run.begin + row, gradient));
-      cost_sum += kernels::squared_error(width, x, run.cost_scale, gradient);
+      const float by = weight(run, row);
+      cost_sum += by * kernels::squared_error(width, x, run.cost_scale * by, gradient);
     }
     return {};
   }
@@ -53,6 +54,7 @@ LayerResult make_squared_error(Builder& builder) {
   }
   PADDLE_TRY_STATUS(labels.check_no_names(builder));
   builder.add_rule(labels.number_rule());
+  add_weight_rule(builder);
   return LayerResult(std::make_unique<SquaredError>(builder, input, std::move(labels)));
 }
 

@@ -34,6 +34,10 @@ void scale(std::span<float> values, float by) {
 
 Result<Model> Model::build(const config::JobConfig& job, const Machine& machine) {
   PADDLE_TRY(auto card, open_card(job.train.device, machine.selected_gpus));
+  if (card != nullptr && !job.data.weight.empty()) {
+    return Error{Errc::kUsage, "[data] weight needs a CPU, but this trainer computes on a GPU",
+                 "set [train] device = \"cpu\", or remove [data] weight"};
+  }
   PADDLE_TRY_STATUS(kernels::reserve_products(job.train.trainer_count));
   PADDLE_TRY(nn::Network network,
              nn::Network::build(job.layers, config::data_slots(job.data), job.evaluators));

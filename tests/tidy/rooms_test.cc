@@ -32,7 +32,7 @@ const std::vector<Room> kRooms = {
     {"engine/net", {"base", "proto"}},
     {"engine/nn", {"base", "proto", "engine/math", "engine/config"}},
     {"engine/gpu", {"base", "engine/math", "engine/nn"}},
-    {"engine/data", {"base", "engine/config", "engine/nn"}},
+    {"engine/data", {"base", "engine/math", "engine/config", "engine/nn"}},
     {"engine/pserver",
      {"base", "proto", "engine/math", "engine/table", "engine/snapshot", "engine/net"}},
     {"engine/client",

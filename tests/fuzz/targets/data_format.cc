@@ -2,6 +2,7 @@
 #include "engine/config/sections.h"
 #include "engine/data/format.h"
 #include "engine/data/number_notes.h"
+#include "engine/data/preparation.h"
 #include "engine/data/record_rules.h"
 #include "tests/fuzz/input.h"
 #include "tests/support/temporary_folder.h"
@@ -17,6 +18,19 @@ const data::Dictionary& dictionary() {
   static const data::Dictionary kWords =
       *data::Dictionary::read(kFolder.write("words", "<s>\n<e>\na\nb\n<unk>\n"));
   return kWords;
+}
+
+// Sets one of eight ways to prepare the numbers of a slot.
+void prepare(config::DataSlotConfig& slot, unsigned way) {
+  slot.fits.assign(slot.width, {.fill = 0.5, .offset = 1, .scale = 2, .edges = {}});
+  if (way == 1 || way == 2) slot.missing = config::Missing::kMean;
+  if (way == 2 || way == 3) slot.missing_indicator = true;
+  if (way == 3 || way == 4) slot.normalize = config::Normalize::kStandard;
+  if (way == 5) slot.normalize = config::Normalize::kLog;
+  if (way == 6) slot.missing = config::Missing::kRefuse;
+  if (way != 7) return;
+  slot.bucket_edges = {0, 1};
+  for (config::ColumnFit& fit : slot.fits) fit.edges = {0, 1};
 }
 
 config::DataConfig configuration(fuzz::Input& input) {
@@ -57,6 +71,7 @@ config::DataConfig configuration(fuzz::Input& input) {
   }
   for (config::DataSlotConfig& slot : made.slots) {
     if (slot.type == SlotType::kId || slot.type == SlotType::kIds) slot.labels = made.labels;
+    if (slot.type == SlotType::kFloat) prepare(slot, more >> 4U & 7U);
   }
   return made;
 }
@@ -72,10 +87,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   // A rule is of a slot that the network reads: without one, no network does.
   const std::size_t kinds = config::data_slots(config).empty() ? 0 : 1;
   const data::RecordRules rules(config, {&rule, kinds});
+  data::Preparation preparation(config);
   data::RecordBlock block;
   while (!input.empty()) {
     const data::RecordBlock::Extent end = block.end();
-    if (!format->parse(input.text_until('\n'), block)) block.drop_since(end);
+    const std::size_t first = block.records.size();
+    if (format->parse(input.text_until('\n'), block) && preparation.prepare(first, block)) continue;
+    block.records.resize(first);
+    block.drop_since(end);
   }
   for (const auto& record : block.records) static_cast<void>(rules.check(block.view(record)));
   data::NumberNotes notes(config, {});

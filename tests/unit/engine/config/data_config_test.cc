@@ -107,6 +107,49 @@ TEST_F(DataConfigTest, ACacheHasABoundAndNoGlobalShuffle) {
             "job.toml:4:19: 'cache_bytes_max' needs cache = true");
 }
 
+TEST_F(DataConfigTest, APartOfTheTrainingRecordsMayBeHeldOut) {
+  const std::string csv =
+      "format = 'csv'\ncolumns = ['a', 'user']\nslot = [{name = 'a', type = 'id'}]\n";
+  const DataConfig data = read(csv + "test_fraction = 0.25\nsplit_by = 'user'");
+  EXPECT_EQ(mistake_, "none");
+  EXPECT_EQ(data.test_fraction, 0.25);
+  EXPECT_EQ(data.split_by, "user");
+  EXPECT_EQ(read(csv).test_fraction, 0);
+  const std::string jsonl = "format = 'jsonl'\nslot = [{name = 'a', type = 'id'}]\n";
+  EXPECT_EQ(mistake(jsonl + "test_fraction = 0.1\nsplit_by = 'any'"), "none");
+  // As --set data.test_fraction=0 leaves it.
+  EXPECT_EQ(mistake(jsonl + "test_fraction = 0\nsplit_by = 'any'\ntest = 'y'"), "none");
+
+  EXPECT_EQ(mistake(csv + "test = 'y'\ntest_fraction = 0.1"),
+            "job.toml:7:17: 'test_fraction' cannot be combined with 'test'");
+  EXPECT_EQ(mistake(csv + "test_fraction = 1"),
+            "job.toml:6:17: 'test_fraction' is 1, which leaves no record for training");
+  EXPECT_EQ(mistake(csv + "test_fraction = -0.1"),
+            "job.toml:6:17: 'test_fraction' is -0.1, but must be from 0 to 1");
+  EXPECT_EQ(mistake(csv + "split_by = 'user'"),
+            "job.toml:6:12: 'split_by' needs 'test_fraction', the part that is held out");
+  EXPECT_EQ(mistake(csv + "test_fraction = 0.1\nsplit_by = 'usr'"),
+            "job.toml:7:12: 'usr' is not in [data] columns");
+  EXPECT_EQ(mistake("format = 'libsvm'\ntest_fraction = 0.1\nsplit_by = 'user'"),
+            "job.toml:5:12: 'split_by' names a column of csv or a key of jsonl, but the format is "
+            "'libsvm'");
+}
+
+TEST_F(DataConfigTest, WeightsAreOneFloat) {
+  const std::string csv =
+      "format = 'csv'\ncolumns = ['a', 'w']\nslot = [{name = 'a', type = 'id'}, {name = 'w', type "
+      "= "
+      "'float'}, {name = 'both', type = 'float', columns = ['w', 'w']}]\n";
+  const DataConfig data = read(csv + "weight = 'w'");
+  EXPECT_EQ(mistake_, "none");
+  EXPECT_FALSE(data_slots(data)[0].is_weight);
+  EXPECT_TRUE(data_slots(data)[1].is_weight);
+  EXPECT_FALSE(data_slots(read(csv))[1].is_weight);
+  EXPECT_EQ(mistake(csv + "weight = 'v'"), "job.toml:6:10: there is no slot 'v'");
+  EXPECT_EQ(mistake(csv + "weight = 'a'"), "job.toml:6:10: the slot 'a' is not one float");
+  EXPECT_EQ(mistake(csv + "weight = 'both'"), "job.toml:6:10: the slot 'both' is not one float");
+}
+
 TEST_F(DataConfigTest, SlotsOfJsonLinesAreDeclared) {
   EXPECT_EQ(slots(R"(format = 'jsonl'
 buckets = 10

@@ -34,6 +34,23 @@ TEST(TomlReader, GivesTypedValuesAndDefaults) {
   EXPECT_EQ(first_mistake(root), "none");
 }
 
+TEST(TomlReader, AnArrayOfNumbersHasWholeOnesToo) {
+  TomlTable root = parse("a = [1, -2.5, 3e2]\nb = 1\nc = [1, '2']\nd = [true]\n");
+  EXPECT_TRUE(root.is_list("a"));
+  EXPECT_FALSE(root.is_list("b"));
+  EXPECT_FALSE(root.is_list("absent"));
+  EXPECT_EQ(root.numbers("a"), (std::vector<double>{1, -2.5, 300}));
+  EXPECT_TRUE(root.numbers("absent").empty());
+  root.integer("b", 0);
+  EXPECT_EQ(root.numbers("c"), std::vector<double>{1});
+  EXPECT_TRUE(root.numbers("d").empty());
+  EXPECT_TRUE(first_mistake(root).starts_with(
+      "job.toml:3:9: 'c' must be an array of numbers, not a string"));
+  TomlTable other = parse("a = [1, 2, 3]\n");
+  EXPECT_TRUE(other.numbers("a", 2).empty());
+  EXPECT_TRUE(first_mistake(other).starts_with("job.toml:1:5: 'a' has 3 values, but at most 2"));
+}
+
 TEST(TomlReader, ShowsAnUnknownKeyWithASuggestionAndACaret) {
   TomlTable root = parse("name = 'x'\n[train]\n  pases = 3\n");
   root.string("name");

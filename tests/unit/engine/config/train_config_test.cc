@@ -121,12 +121,14 @@ TEST_F(TrainConfigTest, WithoutTestDataNothingIsTheBest) {
   for (const char* const keys : {"best = \"cost\"\n", "stop_when = \"cost < 1\"\n"}) {
     const std::string key(keys, std::string_view(keys).find(' '));
     EXPECT_NE(mistake(keys, "").find("'" + key +
-                                     "' needs tests, but [data] names no files for them, then hold "
-                                     "out some files: test = \"data/test.txt\""),
+                                     "' needs tests, but [data] holds out nothing for them, then "
+                                     "hold out a tenth of the records: test_fraction = 0.1 in "
+                                     "[data]; or name files: test = \"data/test.txt\""),
               std::string::npos)
         << mistake(keys, "");
   }
   EXPECT_EQ(mistake("time_max = \"1h\"\n", ""), "none");
+  EXPECT_EQ(mistake("best = \"cost\"\n", "test_fraction = 0.1\n"), "none");
 }
 
 TEST_F(TrainConfigTest, AProgramOfOnesOwnEndsItself) {

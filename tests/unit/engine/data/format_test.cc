@@ -437,7 +437,8 @@ TEST_F(FormatTest, MissingValuesAndForeignNumbersAreNamed) {
     EXPECT_EQ(mistake(fmt::format("1,{},x,4,5\n", text)),
               fmt::format("bad.txt:1: column 'age': '{}' {}", text, missing));
   }
-  EXPECT_TRUE(hint_of("1,2,x,3,4\n1,NA,x,4,5\n").starts_with("an empty field is read as 0"));
+  EXPECT_TRUE(
+      hint_of("1,2,x,3,4\n1,NA,x,4,5\n").starts_with("missing = \"mean\", or a number, in "));
   EXPECT_EQ(
       mistake("NA,1,x,4,5\n"),
       "bad.txt:1: column 'click': 'NA' is not a whole number from 0 to 2^64-1: it stands for a "

@@ -2,6 +2,7 @@
 
 #include "base/rng.h"
 #include "engine/data/format.h"
+#include "engine/data/preparation.h"
 #include "tests/unit/engine/data/data_fixture.h"
 
 namespace paddle::data {
@@ -18,11 +19,13 @@ class NumberNotesTest : public testing::Test {
   }
   std::vector<std::string> notes_of(const std::string& text, std::vector<nn::SlotRule> rules = {}) {
     const auto format = make_format(data_, dictionary_);
+    Preparation preparation(data_);
     RecordBlock block;
     for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
       const Status parsed =
           format->parse(std::string_view(text).substr(at, text.find('\n', at) - at), block);
       EXPECT_TRUE(parsed) << parsed.error().message;
+      EXPECT_TRUE(preparation.prepare(block.records.size() - 1, block));
     }
     NumberNotes notes(data_, rules);
     notes.add(block);
@@ -39,7 +42,7 @@ TEST_F(NumberNotesTest, ColumnsOfUnlikeSizesAreNamed) {
   const auto notes = notes_of("40,30000,5,1\n-60,28000,1,0\n", {kLabel});
   ASSERT_EQ(notes.size(), 1U);
   EXPECT_TRUE(notes[0].starts_with("the numbers of income (about 29000) are large: ")) << notes[0];
-  EXPECT_NE(notes[0].find("scale them to values near 1"), std::string::npos);
+  EXPECT_NE(notes[0].find("normalize = \"standard\""), std::string::npos);
   EXPECT_TRUE(notes_of("40,300,50,1\n60,200,1,0\n", {kLabel}).empty());
   EXPECT_TRUE(notes_of("0.1,0.001,5,1\n", {kLabel}).empty());
   // Large beside small ones, though not by itself.
@@ -61,8 +64,25 @@ TEST_F(NumberNotesTest, EmptyFieldsAreCountedByColumn) {
       notes[0].starts_with("empty fields were read as 0, in the first 3 records those of age "
                            "(1), income (3), label (1); "))
       << notes[0];
+  EXPECT_NE(notes[0].find("missing = \"mean\""), std::string::npos);
   EXPECT_TRUE(notes_of("1,2,3,1\n").empty());
   EXPECT_TRUE(notes_of("").empty());
+}
+
+TEST_F(NumberNotesTest, PreparedSlotsAreLeftOut) {
+  data_.slots[0].normalize = config::Normalize::kLog;
+  data_.slots[0].fits.resize(3);
+  EXPECT_TRUE(notes_of("1,300000,2,1\n", {kLabel}).empty());
+  EXPECT_EQ(notes_of("1,,2,1\n", {kLabel}).size(), 1U) << "it is read as 0 all the same";
+  data_.slots[0].missing = config::Missing::kMean;
+  EXPECT_TRUE(notes_of("1,,2,1\n", {kLabel}).empty());
+  // A slot behind a prepared one with indicators is still at its place.
+  data_.slots[0].missing_indicator = true;
+  data_.columns.emplace_back("fee");
+  data_.slots.push_back({.name = "fee", .type = config::SlotType::kFloat, .columns = {4}});
+  const auto notes = notes_of("1,2,3,1,5000\n", {kLabel});
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_TRUE(notes[0].starts_with("the numbers of fee (about 5000) are large")) << notes[0];
 }
 
 TEST_F(NumberNotesTest, SlotsOfOtherFormatsHaveNumbersForNames) {

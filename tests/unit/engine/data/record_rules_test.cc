@@ -62,6 +62,18 @@ TEST_F(RecordRulesTest, ALabelOfTwoIsZeroOrOne) {
             "bad.txt:3: layer 'cost': label 0.5 in slot 'y' is neither 0 nor 1");
 }
 
+TEST_F(RecordRulesTest, AWeightBelow0IsABadRecord) {
+  options_.data.slots[2] = {.name = "w", .type = config::SlotType::kFloat, .columns = {0}};
+  use({.subject = "layer 'cost'",
+       .slot_name = "w",
+       .slot = 2,
+       .is_label = true,
+       .is_weight = true});
+  EXPECT_EQ(parse("0,1,4\n2.5,1,4\n").size(), 2U);
+  EXPECT_EQ(mistake("1,1,4\n-0.5,1,4\n"),
+            "bad.txt:2: layer 'cost': weight -0.5 in slot 'w' is below 0");
+}
+
 TEST_F(RecordRulesTest, AnIdOutsideOfADenseTableIsABadRecord) {
   use({.subject = "layer 'rows'", .slot_name = "site", .slot = 1, .below = 10, .except = 99});
   EXPECT_EQ(parse("1,1,4|99|9\n").size(), 1U);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <thread>
@@ -32,6 +33,47 @@ Batch toy_text(std::size_t size, std::uint64_t seed) {
     batch.slots[2].ids.push_back((2 * a + b) % kTestVocabulary);
   }
   return batch;
+}
+
+// An example with weight 2 has the gradient of two such examples, and one with weight 0 has none.
+TEST(Network, WeightsCountExamples) {
+  struct Kind {
+    std::string cost, label;
+    Slot labels, counted;
+  };
+  const Kind kinds[] = {
+      {"softmax_cross_entropy", "y", {.ids = {2, 0, 1}}, {.ids = {2, 0, 0}}},
+      {"binary_cross_entropy",
+       "y:3",
+       {.values = {0, 1, 1, 1, 0, 0, 1, 1, 1}},
+       {.values = {0, 1, 1, 1, 0, 0, 1, 0, 0}}},
+      {"squared_error",
+       "y:3",
+       {.values = {.5, 1, 2, -1, 0, 3, 9, 9, 9}},
+       {.values = {.5, 1, 2, -1, 0, 3, -1, 0, 3}}},
+  };
+  const Slot inputs{.values = {1, -2, .5, 3, 8, 8}};
+  const Slot counted_inputs{.values = {1, -2, .5, 3, .5, 3}};
+  for (const Kind& kind : kinds) {
+    SCOPED_TRACE(kind.cost);
+    const std::vector<config::LayerConfig> layers{fc("out", {"x"}, 3, ""),
+                                                  labelled(kind.cost, "cost", "out")};
+    TestNetwork weighted(layers, {"x:2", kind.label, "weight:1"});
+    TestNetwork plain(layers, {"x:2", kind.label});
+    const double cost = weighted.run({3, {inputs, kind.labels, {.values = {1, 2, 0}}}});
+    const double expected = plain.run({3, {counted_inputs, kind.counted}});
+    EXPECT_NEAR(cost, expected, 1e-5 * expected);
+    for (std::size_t p = 0; p < weighted.gradients.size(); ++p) {
+      for (std::size_t i = 0; i < weighted.gradients[p].size(); ++i)
+        EXPECT_NEAR(weighted.gradients[p][i], plain.gradients[p][i], 1e-4) << p << " " << i;
+    }
+    EXPECT_TRUE(std::ranges::any_of(weighted.network.rules(), [](const SlotRule& rule) {
+      return rule.is_weight && rule.is_label && rule.slot == 2;  // predictions need no weight
+    }));
+  }
+  EXPECT_THROW(TestNetwork({fc("out", {"x"}, 3, ""), labelled("nce", "cost", "out")},
+                           {"x:2", "y", "weight:1"}),
+               std::runtime_error);
 }
 
 // A network for predictions computes the same as the whole one.

@@ -69,6 +69,7 @@ std::vector<config::SlotConfig> parse_slots(const std::vector<std::string>& slot
     const std::size_t colon = text.find(':');
     const std::string width = colon == std::string::npos ? "0" : text.substr(colon + 1);
     parsed.push_back({text.substr(0, colon), static_cast<std::uint32_t>(std::stoul(width))});
+    parsed.back().is_weight = parsed.back().name == "weight";
   }
   return parsed;
 }

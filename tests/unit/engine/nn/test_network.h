@@ -25,7 +25,7 @@ constexpr std::uint64_t kTestVocabulary = 7;
 const std::vector<std::string> kSlots{"a", "b", "label"};
 const Batch kFive{5, {{{0, 3, 3, 6, 1}}, {{2, 3, 0, 6, 5}}, {{1, 0, 2, 2, 1}}}};
 
-// "word" stands for a slot of ids, "price:3" for one of three floats.
+// "word" stands for a slot of ids, "price:3" for one of three floats, "weight:1" for weights.
 std::vector<config::SlotConfig> parse_slots(const std::vector<std::string>& slots);
 
 // Network with its parameter values, which are random at first and learn by step().
