@@ -1,7 +1,8 @@
 // Speed of reading files into batches: each format with 1, 2 and 4 parsing threads, and compressed;
 // the time to the first batch of a stream that begins late in the pass, with and without an index
 // of its chunks; and passes from memory ([data] cache = true) beside passes from files. The batches
-// must be the same for all, else the program fails. An argument names the one format to measure.
+// must be the same for all, else the program fails. Then a csv file of floats is read raw and
+// prepared in each way. An argument names the one format, or "prepared", to measure.
 #include <zlib.h>
 #include <zstd.h>
 
@@ -15,6 +16,7 @@
 
 #include "base/rng.h"
 #include "engine/data/dataset.h"
+#include "engine/data/statistics.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle {
@@ -24,6 +26,7 @@ constexpr std::size_t kFileBytes = 48U << 20U;
 constexpr std::uint32_t kBatchSize = 512;
 constexpr std::uint64_t kShuffleRecords = 4096;
 constexpr int kCachePasses = 5;
+constexpr std::uint32_t kFloats = 28;  // columns of the file of floats
 
 struct Workload {
   std::string name;
@@ -240,6 +243,79 @@ bool measure(const Workload& workload, const test::TemporaryFolder& folder,
          measure_cache(workload, options, dictionary);
 }
 
+using Ways = std::vector<std::pair<std::string, config::DataSlotConfig>>;
+
+// Makes the statistics that these ways to prepare the first slot need, and prints medians.
+bool measure_statistics(data::DatasetOptions options, const Ways& ways,
+                        const data::Dictionary& dictionary) {
+  for (const auto& [name, slot] : ways) {
+    if (!slot.needs_statistics()) continue;
+    options.data.slots[0] = slot;
+    std::vector<double> rates;
+    for (int i = 0; i < kCachePasses; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      const auto observed = data::observe_pass(options, dictionary);
+      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+      const auto result = observed ? observed->result() : observed.error();
+      if (!result) return false;
+      rates.push_back(static_cast<double>(result->records) / elapsed.count());
+    }
+    std::ranges::sort(rates);
+    std::printf("statistics %-15s %9.0f records/s\n", name.c_str(), rates[kCachePasses / 2]);
+  }
+  return true;
+}
+
+// Reads 28 floats and a label from each line of csv, raw and prepared in turn, and prints medians.
+bool measure_preparation(const test::TemporaryFolder& folder, const data::Dictionary& dictionary) {
+  Rng rng(1);
+  std::string text;
+  while (text.size() < kFileBytes) {
+    for (std::uint32_t i = 0; i < kFloats; ++i) text += fmt::format("{:.5f},", rng.normal() * 50);
+    text += fmt::format("{}\n", rng.below(2));
+  }
+  data::DatasetOptions options;
+  options.data.format = "csv";
+  options.data.threads = 1;
+  options.batch_size = kBatchSize;
+  options.share.files = {folder.write("floats", text)};
+  options.data.slots = {{.name = "x", .type = config::SlotType::kFloat, .width = kFloats},
+                        {.name = "y", .columns = {kFloats}}};
+  for (std::uint32_t i = 0; i <= kFloats; ++i)
+    options.data.columns.push_back(fmt::format("column{}", i));
+  config::DataSlotConfig& x = options.data.slots[0];
+  for (std::uint32_t i = 0; i < kFloats; ++i) x.columns.push_back(i);
+  Ways ways;
+  ways.emplace_back("raw", x);
+  x.fits.assign(kFloats, {.fill = 0.5, .offset = 1.5, .scale = 0.02});
+  x.missing = config::Missing::kMean;
+  x.normalize = config::Normalize::kStandard;
+  ways.emplace_back("standard", x);
+  x.missing_indicator = true;
+  ways.emplace_back("with indicators", x);
+  x.normalize = config::Normalize::kLog;
+  ways.emplace_back("log", x);
+  x = ways.front().second;
+  x.bucket_count = 10;
+  x.fits.assign(kFloats, {.edges = {-60, -40, -25, -12, 0, 12, 25, 40, 60}});
+  ways.emplace_back("buckets", x);
+  std::vector<std::vector<double>> rates(ways.size());
+  for (int i = 0; i < kCachePasses; ++i) {
+    for (std::size_t way = 0; way < ways.size(); ++way) {
+      x = ways[way].second;
+      const Reading reading = read(options, dictionary);
+      if (!reading.error.empty()) return false;
+      rates[way].push_back(static_cast<double>(reading.records) / reading.seconds);
+    }
+  }
+  for (std::size_t way = 0; way < ways.size(); ++way) {
+    std::ranges::sort(rates[way]);
+    std::printf("prepared  %-16s %9.0f records/s\n", ways[way].first.c_str(),
+                rates[way][kCachePasses / 2]);
+  }
+  return measure_statistics(options, ways, dictionary);
+}
+
 }  // namespace
 }  // namespace paddle
 
@@ -253,5 +329,7 @@ int main(int argc, char** argv) {
     if (argc > 1 && workload.name != argv[1]) continue;
     good = good && paddle::measure(workload, folder, *dictionary);
   }
+  if (argc == 1 || std::string_view(argv[1]) == "prepared")
+    good = good && paddle::measure_preparation(folder, *dictionary);
   return good ? 0 : 1;
 }
