@@ -44,7 +44,7 @@ OptionList test_options(TestOptions& options) {
            {"--job", "--pass"}},
           {"--data",
            "records in the format of the job: a pattern below the workspace; default: the job's "
-           "own test data",
+           "own held-out records",
            &options.data, "GLOB"},
           {"--workspace", "with --snapshot: the folder that contains the data; default: this one",
            &options.workspace, "DIR"},

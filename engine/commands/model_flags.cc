@@ -63,10 +63,10 @@ Result<snapshot::SnapshotReader> ModelFlags::open(const std::string& command) co
   return open_snapshot(snapshot, fmt::format("paddle {} --snapshot=output/pass-00000", command));
 }
 
-Result<std::string> ModelFlags::data_of(const config::JobConfig& job) const {
-  if (!data.empty()) return data;
-  if (!job.data.test.empty()) return job.data.test;
-  return Error{Errc::kUsage, "the job names no test data", "--data=GLOB names files of records"};
+Status ModelFlags::check_data(const config::JobConfig& job) const {
+  if (!data.empty() || !job.data.test.empty() || job.data.test_fraction > 0) return {};
+  return Error{Errc::kUsage, "the job holds out no records for tests",
+               "--data=GLOB names files of records"};
 }
 
 void warn(const std::string& text) {

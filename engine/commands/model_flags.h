@@ -30,8 +30,8 @@ struct ModelFlags {
 
   void declare(FlagSet& flags);
   Result<snapshot::SnapshotReader> open(const std::string& command) const;
-  // `data`, or the job's test data if `data` is empty. kUsage: there is neither.
-  Result<std::string> data_of(const config::JobConfig& job) const;
+  // kUsage: `data` is empty, and the job holds out nothing for tests.
+  Status check_data(const config::JobConfig& job) const;
 };
 
 // Prints "paddle: warning: <text>" on stderr, or nothing if the text is empty.

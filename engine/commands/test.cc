@@ -37,9 +37,10 @@ Status run_test(TestOptions options) {
   }
   PADDLE_TRY(const inference::ModelDescription description,
              inference::read_description(snapshot, options.model.source));
-  PADDLE_TRY(const std::string data, options.model.data_of(description.job));
-  PADDLE_TRY(const inference::TestResult result,
-             inference::test_snapshot(snapshot, description, options.model.workspace, data));
+  PADDLE_TRY_STATUS(options.model.check_data(description.job));
+  PADDLE_TRY(
+      const inference::TestResult result,
+      inference::test_snapshot(snapshot, description, options.model.workspace, options.model.data));
   std::cout << (options.json ? as_json_text(result)
                              : trainer::test_line(result.reading).substr(1) + "\n");
   if (options.json) return {};
@@ -66,8 +67,8 @@ std::function<Status()> declare_test(FlagSet& flags) {
 const Command kTestCommand{"test", "compute cost and evaluators of a snapshot on held-out data",
                            R"(usage: paddle test --snapshot=DIR [--data=GLOB|-] [flags]
 
-Without --data it reads the job's own test data, below --workspace, and prints
-the figures that training logged for that snapshot.
+Without --data it reads the job's own held-out records, below --workspace, and
+prints the figures that training logged for that snapshot.
 
 examples: paddle test --snapshot=output/pass-00002 --workspace=clicks
           paddle test --snapshot=output/pass-00002 --data='new/*.txt' --json

@@ -237,10 +237,12 @@ Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
   const auto content =
       std::make_shared<data::ContentHash>(std::move(files), loop.train_data.share.names_hash);
   loop.data_hash = [content] { return content->value(); };
-  if (job.data.test.empty() || options.trainer_id != 0) return loop;
-  auto held_out = trainer::held_out_data(job, folder, job.data.test);
+  const bool is_tested = !job.data.test.empty() || job.data.test_fraction > 0;
+  if (!is_tested || options.trainer_id != 0) return loop;
+  auto held_out = trainer::held_out_data(job, folder, "");
   if (!held_out) {
-    Error error = std::move(held_out).error().with("[data] test");
+    Error error =
+        std::move(held_out).error().with(job.data.test.empty() ? "[data] train" : "[data] test");
     if (error.hint.empty()) error.hint = kNoFileHint;
     return error;
   }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -26,8 +27,8 @@ std::string without_parents(const std::string& folder, const std::string& glob) 
       .string();
 }
 
-// The files of `glob` below `folder`, or standard input for "-", in batches, as a test reads them.
-// kData: no file matches.
+// The files of `glob` below `folder`, or standard input for "-", in batches, as a test reads them;
+// "": the job's own held-out records. kData: no file matches.
 Result<data::DatasetOptions> records_of(const config::JobConfig& job, const std::string& folder,
                                         const std::string& glob) {
   if (glob != "-") {
@@ -140,7 +141,14 @@ Result<PredictResult> predict_records(const snapshot::SnapshotReader& snapshot,
   data.rules = predictor.rules();
   PADDLE_TRY(const Parameters parameters, Parameters::load(snapshot, predictor.parameters()));
   const auto stream = data::open_pass(data, description.dictionary, 0);
-  OrderedWork all(*stream, write);
+  // Nothing is written if the first records are wrong.
+  std::string header = predictor.header();
+  const std::function<Status(std::string_view)> write_below =
+      [&](std::string_view lines) -> Status {
+    if (!header.empty()) PADDLE_TRY_STATUS(write(std::exchange(header, "")));
+    return write(lines);
+  };
+  OrderedWork all(*stream, write_below);
   DistinctIds distinct(parameters);
   std::vector<PredictResult> results(std::max(options.threads, 1U));
   std::vector<std::thread> threads;
@@ -180,9 +188,11 @@ Result<TestResult> test_snapshot(const snapshot::SnapshotReader& snapshot,
   result.ids = distinct.asked();
   result.unseen_ids = distinct.absent();
   result.unseen_note = distinct.note();
+  if (score.samples == 0 && data.held_out) return trainer::empty_part(data);
   if (score.samples == 0) {
+    const std::string& named = glob.empty() ? description.job.data.test : glob;
     return Error{Errc::kData,
-                 fmt::format("{} has no record{}", glob == "-" ? "stdin" : glob,
+                 fmt::format("{} has no record{}", named == "-" ? "stdin" : named,
                              result.bad_records > 0 ? " that is not bad" : ""),
                  "there is nothing to test on"};
   }

@@ -27,9 +27,9 @@ struct PredictResult {
   std::string unseen_note;        // DistinctIds::note()
 };
 
-// Calls `write` with the lines of all records, in the order of the files' names and of the records
-// in each file: the text is the same for any number of threads. An error of `write` ends the call
-// and is returned.
+// Calls `write` with the header, if there is one, and the lines of all records, in the order of the
+// files' names and of the records in each file: the text is the same for any number of threads. An
+// error of `write` ends the call and is returned.
 Result<PredictResult> predict_records(const snapshot::SnapshotReader& snapshot,
                                       const ModelDescription& description,
                                       const PredictOptions& options,
@@ -46,9 +46,10 @@ struct TestResult {
   std::uint64_t bad_records = 0;  // left out, as the job's on_bad_record says
 };
 
-// `glob` is below `folder`, where a pipe_command runs too. The job's trainer_count is the number of
-// threads: with as many as in training, the figures are equal to the last digit. kData: there is no
-// record.
+// `glob` is below `folder`, where a pipe_command runs too; "": the job's own held-out records, in
+// its files of [data] test or, with test_fraction, in those of [data] train. The job's
+// trainer_count is the number of threads: with as many as in training, the figures are equal to the
+// last digit. kData: there is no record.
 Result<TestResult> test_snapshot(const snapshot::SnapshotReader& snapshot,
                                  const ModelDescription& description, const std::string& folder,
                                  const std::string& glob);

@@ -26,16 +26,44 @@ std::string files_text(std::vector<std::string> files) {
 }
 
 data::DatasetOptions held_out_options(const config::JobConfig& job, const std::string& folder) {
-  return {
+  data::DatasetOptions options{
       .data = job.data, .share = {}, .folder = folder, .seed = job.seed, .batch_size = kBatchSize};
+  options.data.test_fraction = 0;
+  return options;
 }
 
 Result<data::DatasetOptions> held_out_data(const config::JobConfig& job, const std::string& folder,
                                            const std::string& glob) {
   data::DatasetOptions options = held_out_options(job, folder);
-  PADDLE_TRY(options.share, data::find_share(job.data, folder, glob, 0, 1));
+  if (glob.empty()) {
+    options.data.test_fraction = job.data.test_fraction;
+    options.held_out = job.data.test_fraction > 0;
+  }
+  const std::string& own = options.held_out ? job.data.train : job.data.test;
+  const std::string& pattern = glob.empty() ? own : glob;
+  PADDLE_TRY(options.share, data::find_share(job.data, folder, pattern, 0, 1));
   if (!options.share.files.empty()) return options;
-  return Error{Errc::kData, fmt::format("no file matches '{}' in {}", glob, folder)};
+  return Error{Errc::kData, fmt::format("no file matches '{}' in {}", pattern, folder)};
+}
+
+Error empty_part(const data::DatasetOptions& options) {
+  const config::DataConfig& data = options.data;
+  std::string split = fmt::format("[data] test_fraction = {}", data.test_fraction);
+  std::string hint = options.held_out
+                         ? "raise it, or hold out files of their own: test = \"data/test.txt\""
+                         : "lower it: 0.1 holds out a tenth of the records";
+  if (!data.split_by.empty()) {
+    split += fmt::format(" with split_by = '{}'", data.split_by);
+    hint = fmt::format(
+        "records with the same text in '{}' stay together, and it has too few different texts: "
+        "name another one, leave split_by out, or hold out files of their own: test = "
+        "\"data/test.txt\"",
+        data.split_by);
+  }
+  return {Errc::kData,
+          fmt::format("{} holds out {} record of {}", split, options.held_out ? "no" : "every",
+                      files_text(options.share.files)),
+          std::move(hint)};
 }
 
 Result<Score> score_held_out(data::BatchStream& stream, Model& model,
@@ -64,6 +92,12 @@ Status HeldOutTest::check_data() {
   const auto stream = data::open_pass(options_.test_data, dictionary_, 0);
   PADDLE_TRY(const std::optional<nn::Batch> batch, stream->next());
   if (!batch) return no_record();
+  if (!options_.test_data.held_out) return {};
+  data::DatasetOptions rest = options_.test_data;
+  rest.held_out = false;
+  const auto training = data::open_pass(rest, dictionary_, 0);
+  PADDLE_TRY(const std::optional<nn::Batch> trained, training->next());
+  if (!trained) return empty_part(rest);
   return {};
 }
 
@@ -92,6 +126,7 @@ std::optional<std::vector<nn::Value>> HeldOutTest::take_figures() {
 }
 
 Error HeldOutTest::no_record() const {
+  if (options_.test_data.held_out) return empty_part(options_.test_data);
   return {Errc::kData,
           fmt::format("the held-out data has no record; trainer {} read {}", options_.trainer_id,
                       files_text(options_.test_data.share.files)),

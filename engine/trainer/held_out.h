@@ -17,11 +17,15 @@ namespace paddle::trainer {
 // For an error: "a.csv, b.csv, c.csv, 4 more", or "no file".
 std::string files_text(std::vector<std::string> files);
 
-// Options for the batches of a test, without any file.
+// Options for the batches of a test of all records of some files, without any file.
 data::DatasetOptions held_out_options(const config::JobConfig& job, const std::string& folder);
-// held_out_options() with the files that match `glob` below `folder`. kData: no file matches.
+// held_out_options() with the files that match `glob` below `folder`; "": the job's own held-out
+// records, in the files of [data] test or a part of those of [data] train. kData: no file matches.
 Result<data::DatasetOptions> held_out_data(const config::JobConfig& job, const std::string& folder,
                                            const std::string& glob);
+
+// kData: [data] test_fraction leaves the stream with these options without a record.
+Error empty_part(const data::DatasetOptions& options);
 
 // Scores all batches of the stream with the model's current dense values. Calls `before_batch`
 // before each batch, and `pull` for the values of its rows. The figures depend only on the data,
@@ -45,7 +49,8 @@ class HeldOutTest {
         report_(report) {}
 
   // Reads the first held-out records, so that a job does not train a pass before a test that cannot
-  // be made. A pipe_command may be slow, so it runs for tests only. kData: there is no record.
+  // be made, and with [data] test_fraction the first of the others. A pipe_command may be slow, so
+  // it runs for tests only. kData: there is no record.
   Status check_data();
   // Tests the current values, and writes the report's line.
   Status run_within_pass(const PassProgress& at) { return run(at, true); }

@@ -53,6 +53,30 @@ TEST_F(LoopTest, HeldOutDataWithoutARecordFailsBeforeTheFirstPass) {
   EXPECT_TRUE(run());
 }
 
+// Of a part that is too small, or of a column with a single text.
+TEST_F(LoopTest, APartWithoutARecordFailsBeforeTheFirstPass) {
+  options_.train_data.data.test_fraction = 1e-9;
+  options_.test_data = options_.train_data;
+  options_.test_data.held_out = true;
+  const auto expect_failure = [&](const std::string& message, const std::string& hint) {
+    const Status ended = run();
+    ASSERT_FALSE(ended);
+    EXPECT_EQ(ended.error().code, Errc::kData);
+    EXPECT_EQ(ended.error().message, message + folder_ / "train.csv");
+    EXPECT_NE(ended.error().hint.find(hint), std::string::npos) << ended.error().hint;
+    EXPECT_TRUE(client_.pushed.empty());
+  };
+  expect_failure("[data] test_fraction = 1e-09 holds out no record of ", "raise it");
+  folder_.write("train.csv", "1,2\n1,4\n1,6\n");
+  const std::string rest = " with split_by = 'area' holds out ";
+  options_.test_data.data.split_by = "area";
+  expect_failure("[data] test_fraction = 1e-09" + rest + "no record of ",
+                 "too few different texts");
+  options_.test_data.data.test_fraction = 1 - 1e-9;
+  expect_failure("[data] test_fraction = 0.999999999" + rest + "every record of ",
+                 "too few different texts");
+}
+
 TEST_F(LoopTest, APassWithoutARecordFailsForEveryTrainer) {
   folder_.write("train.csv", "");
   client_.samples_of_pass = 0;
