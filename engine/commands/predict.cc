@@ -93,7 +93,8 @@ const Command kPredictCommand{"predict", "score records with a snapshot, a line 
 
 A line is "<label>,<score>". The score is the probability of a click or of the
 second of two classes, or the estimated number. With more classes a line
-is "<label>,<class>,<probability>" of the likeliest.
+is "<label>,<class>,<probability>" of the likeliest. Classes with names have
+a header and a column of probabilities each.
 
 examples:
   paddle predict --snapshot=output/pass-00002 --data='new/*.txt' >scores.csv

@@ -141,11 +141,12 @@ Status check_program(const snapshot::SnapshotReader& snapshot, const config::Job
 
 // {"format":"criteo","slots":[{"name":"label","type":"id"},{"name":"dense","type":"float",
 //  "width":13},{"name":"words","type":"ids"}]}
-// Each id of the type "weighted_ids" has a weight; "hash" and "hashes" hold texts, whose hashes are
-// the ids; "labels" are the names of the ids 0, 1, ...
+// The slots are those of a record in a file, before its numbers are prepared. Each id of the type
+// "weighted_ids" has a weight; "hash" and "hashes" hold texts, whose hashes are the ids; "labels"
+// are the names of the ids 0, 1, ...
 JsonObject slots_json(const config::DataConfig& data) {
   JsonArray slots;
-  for (const config::SlotConfig& slot : config::data_slots(data)) {
+  for (const config::SlotConfig& slot : config::raw_slots(data)) {
     JsonObject fields;
     fields.add("name", slot.name);
     const std::string_view type = slot.width > 0  ? "float"
@@ -217,6 +218,10 @@ Result<ModelDescription> read_description(const snapshot::SnapshotReader& snapsh
   if (!description.job.has_network()) {
     return Error{Errc::kUsage, fmt::format("{} has no [[layer]]", path),
                  "only models of paddle train can be tested and used for predictions"};
+  }
+  if (config::lacks_statistics(description.job.data)) {
+    return Error{Errc::kUsage, fmt::format("{} names no [data] statistics", path),
+                 "it must be the file that training used: --set=data.statistics=FILE"};
   }
   const std::string& dictionary = description.job.data.dictionary;
   if (dictionary.empty()) return description;

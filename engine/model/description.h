@@ -1,7 +1,8 @@
 // The description of a model in its snapshots, so that a snapshot can be used without its job:
 //   path.txt, job.toml                 as in v0.10: path.txt names job.toml, as the trainer read it
 //   model/job.toml                     the same with --set applied; it names the files in model/
-//   model/dictionary.txt, counts.txt   files; for a large one only "<name>.sha256" by sha256sum
+//   model/dictionary.txt, counts.txt, statistics.json
+//                                      files; for a large one only "<name>.sha256" by sha256sum
 //   model/slots.json                   the contents of a record
 #pragma once
 
@@ -16,6 +17,8 @@
 #include "engine/snapshot/reader.h"
 
 namespace paddle::inference {
+
+constexpr const char* kStatisticsFile = "model/statistics.json";  // [data] statistics
 
 // The files for the snapshots of a job that was read from `path`. `bytes_max` bounds each file.
 // kUsage: there are more files than a snapshot may have.

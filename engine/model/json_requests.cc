@@ -48,7 +48,7 @@ Result<std::optional<std::size_t>> end_of_brackets(std::string_view text) {
 // The slots, followed by the csv columns with other names.
 std::vector<std::string> keys_of(const config::DataConfig& data) {
   std::vector<std::string> names;
-  for (const config::SlotConfig& slot : config::data_slots(data)) names.push_back(slot.name);
+  for (const config::SlotConfig& slot : config::raw_slots(data)) names.push_back(slot.name);
   if (data.format != "csv") return names;
   for (const std::string& column : data.columns) {
     if (std::ranges::find(names, column) == names.end()) names.push_back(column);
@@ -60,11 +60,13 @@ Error wrong(const std::string& key, std::string_view expected, const char* hint 
   return {Errc::kData, fmt::format("'{}' must be {}", key, expected), hint};
 }
 
-// Without a value, appends zeros, as for an empty field of csv.
+// Without a value, appends zeros, or NaN if missing numbers are marked, as for an empty field of
+// csv.
 Status add_floats(const std::string& name, const JsonValue* value, std::uint32_t width,
-                  data::RecordBlock& block) {
-  if (value != nullptr) return data::append_json_floats(name, *value, width, block);
-  block.values.insert(block.values.end(), width, 0);
+                  bool marks_missing, data::RecordBlock& block) {
+  if (value != nullptr && !value->is_null())
+    return data::append_json_floats(name, *value, width, marks_missing, block);
+  block.values.insert(block.values.end(), width, marks_missing ? data::kMissing : 0);
   return {};
 }
 
@@ -146,7 +148,7 @@ JsonRecords::JsonRecords(const config::JobConfig& job, const data::Dictionary& d
       index_buckets_(job.data.format == "libsvm" ? job.data.buckets : 0),
       dictionary_(dictionary),
       reader_(keys_of(job.data)) {
-  const std::vector<config::SlotConfig> slots = config::data_slots(job.data);
+  const std::vector<config::SlotConfig> slots = config::raw_slots(job.data);
   const std::size_t count = slots.size();
   for (const config::SlotConfig& config : slots) {
     Slot slot{.config = config};
@@ -157,7 +159,11 @@ JsonRecords::JsonRecords(const config::JobConfig& job, const data::Dictionary& d
     if (config.hashed) slot.hash.emplace(config.name, job.data.buckets);
     const auto in_file =
         std::ranges::find(job.data.slots, config.name, &config::DataSlotConfig::name);
-    if (in_file != job.data.slots.end()) slot.separator = in_file->separator;
+    if (in_file != job.data.slots.end()) {
+      slot.separator = in_file->separator;
+      slot.marks_missing = slot.is_read && in_file->marks_missing();
+      slot.refuses_missing = in_file->missing == config::Missing::kRefuse;
+    }
     const bool has_columns = job.data.format == "csv" && in_file != job.data.slots.end();
     for (std::size_t i = 0; has_columns && i < in_file->columns.size(); ++i) {
       const auto key = std::ranges::find(reader_.keys(), job.data.columns[in_file->columns[i]]);
@@ -215,11 +221,11 @@ Status JsonRecords::add_slot(const Slot& slot, const JsonValue* value,
     return Error{Errc::kData, fmt::format("both '{}' and its column '{}' are given",
                                           slot.config.name, reader_.keys()[*column])};
   }
-  if (column) return add_columns(slot, block);
+  if (column && slot.is_read) return add_columns(slot, block);
   const bool is_given = value != nullptr && !value->is_null();
   if (value == nullptr && slot.is_read && !may_be_missing(slot)) return missing(slot);
   if (slot.config.width > 0)
-    return add_floats(slot.config.name, is_given ? value : nullptr, slot.config.width, block);
+    return add_floats(slot.config.name, value, slot.config.width, slot.marks_missing, block);
   if (slot.config.many) {
     std::uint32_t count = 0;
     PADDLE_TRY_STATUS(add_list(slot, slot.config.name, value, count, block));
@@ -232,24 +238,27 @@ Status JsonRecords::add_slot(const Slot& slot, const JsonValue* value,
   return {};
 }
 
-// In lines of JSON, every key may be missing except a single id's.
+// In lines of JSON, every key may be missing except a single id's. In other formats, only numbers
+// of slots that mark missing ones may be.
 bool JsonRecords::may_be_missing(const Slot& slot) const {
+  if (slot.marks_missing) return !slot.refuses_missing;
   return is_jsonl_ && (slot.config.width > 0 || slot.config.many || slot.hash);
 }
 
-// All columns must be given. Each has one value, or a list if a separator divides its ids.
+// All columns must be given, except numbers that are marked when they are missing. Each has one
+// value, or a list if a separator divides its ids.
 Status JsonRecords::add_columns(const Slot& slot, data::RecordBlock& block) const {
   std::uint32_t count = 0;
   for (const std::size_t key : slot.columns) {
     const JsonValue* const value = reader_.find(key);
     const std::string& name = reader_.keys()[key];
-    if (value == nullptr) {
+    if (value == nullptr && !slot.marks_missing) {
       Error error = missing(slot);
       error.message = fmt::format("'{}' is missing", name);
       return error;
     }
     if (slot.config.width > 0) {
-      PADDLE_TRY_STATUS(add_floats(name, value->is_null() ? nullptr : value, 1, block));
+      PADDLE_TRY_STATUS(add_floats(name, value, 1, slot.marks_missing, block));
     } else if (value->is_list() ? slot.config.many : slot.separator != 0 && !is_one(slot, *value)) {
       PADDLE_TRY_STATUS(add_list(slot, name, value, count, block));
     } else {

@@ -48,7 +48,7 @@ class JsonValues {
 };
 
 // Records as JSON objects: {"dense":[0.5,1],"C1":"68fd1e64","words":["in","the"]}. The keys are the
-// slots of the job, with the values that the network reads. For csv, the columns of a slot may be
+// slots of the job, with the values as they are in its files. For csv, the columns of a slot may be
 // given by their names instead: {"age":40,"income":3} for {"numbers":[40,3]}.
 //
 // Not thread-safe: it keeps memory from line to line.
@@ -57,16 +57,19 @@ class JsonRecords {
   // Both must outlive the object.
   JsonRecords(const config::JobConfig& job, const data::Dictionary& dictionary);
 
-  // Appends the record of an object, with the ids and numbers that the reader of files makes from
-  // the same values. Slots that no layer computes with, such as labels, may be missing or null;
-  // they are 0 then. null also stands for a missing number, an empty text and an empty list. kData:
-  // it is not a record; the caller must drop the values that it leaves at the end of the block.
+  // Appends the record of an object, with the ids and numbers that the parser of files makes from
+  // the same values: it has the slots of config::raw_slots, and is not prepared yet. Slots that no
+  // layer computes with, such as labels, may be missing or null; they are 0 then. null also stands
+  // for a missing number, an empty text and an empty list. kData: it is not a record; the caller
+  // must drop the values that it leaves at the end of the block.
   Status parse(std::string_view line, data::RecordBlock& block);
 
  private:
   struct Slot {
     config::SlotConfig config;
     bool is_read = false;                     // by a layer, other than as its label
+    bool marks_missing = false;               // a number that is missing is NaN
+    bool refuses_missing = false;             // such a number makes the record wrong
     char separator = 0;                       // csv: between the ids of one field; 0: none
     std::optional<data::SlotHash> hash = {};  // for texts, if the format hashes them
     data::ClassNames classes = {};            // names of the ids, if they have names

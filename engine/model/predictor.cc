@@ -123,7 +123,55 @@ Result<Predictor> Predictor::build(const config::JobConfig& job, const std::stri
     predictor.label_width_ = label->width;
     predictor.class_names_ = label->labels;
   }
+  const std::size_t names = predictor.class_names_.size(),
+                    outputs = predictor.network_.output_width();
+  const bool names_all = predictor.score_ == Score::kClasses ? names == outputs && names > 1
+                                                             : names == 2 && outputs == 1;
+  predictor.lists_classes_ =
+      predictor.score_ != Score::kValues && names_all && names <= kClassColumnsMax;
   return predictor;
+}
+
+std::string Predictor::header() const {
+  if (!lists_classes_ || format_ == LineFormat::kJson) return "";
+  fmt::memory_buffer line;
+  add(line, with_labels_ ? "label,class" : "class");
+  for (const std::string& name : class_names_) {
+    line.push_back(',');
+    add_text(line, name, format_);
+  }
+  return fmt::to_string(line) + "\n";
+}
+
+void Predictor::make_probabilities(std::vector<float>& scores) const {
+  if (scores.size() > 2) return kernels::softmax_rows(1, scores.size(), scores.data());
+  // As in the evaluator auc.
+  const float second =
+      kernels::sigmoid(scores.size() == 2 ? scores[1] - scores[0] : scores.front());
+  scores = {1 - second, second};
+}
+
+void Predictor::add_classes(std::span<const float> probabilities, fmt::memory_buffer& lines) const {
+  const bool is_json = format_ == LineFormat::kJson;
+  const auto likeliest =
+      static_cast<std::uint64_t>(std::ranges::max_element(probabilities) - probabilities.begin());
+  add(lines, is_json ? "\"class\":" : "");
+  add_names(lines, {&likeliest, 1}, class_names_, format_, false);
+  if (!is_json) {
+    lines.push_back(',');
+    return add_values<float>(lines, probabilities, format_, ',', true);
+  }
+  const std::size_t shown = probabilities.size() == 2 ? 1 : likeliest;
+  add(lines, ",\"score\":");
+  add_values<float>(lines, probabilities.subspan(shown, 1), format_, ',', false);
+  add(lines, ",\"probabilities\":{");
+  for (std::size_t i = 0; i < probabilities.size(); ++i) {
+    add(lines, i > 0 ? "," : "");
+    add_text(lines, class_names_[i], format_);
+    lines.push_back(':');
+    add_values<float>(lines, probabilities.subspan(i, 1), format_, ',', false);
+  }
+  lines.push_back('}');
 }
 
 bool Predictor::has_independent_records() {
@@ -191,6 +239,11 @@ void Predictor::add_line(const nn::Batch& batch, std::size_t record, Scratch& sc
   }
   scratch.scores.assign(outputs.begin(), outputs.end());
   std::vector<float>& scores = scratch.scores;
+  if (lists_classes_) {
+    make_probabilities(scores);
+    add_classes(scores, lines);
+    return add(lines, is_json ? "}\n" : "\n");
+  }
   std::string_view name = is_layer_ ? "values" : scores.size() > 1 ? "scores" : "score";
   if (score_ == Score::kProbabilities)
     std::ranges::transform(scores, scores.begin(), kernels::sigmoid);

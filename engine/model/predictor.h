@@ -8,7 +8,11 @@
 //            {"label":3,"class":7,"score":0.5}, {"label":1,"values":[0.5,-2]}
 //
 // Numbers are the shortest text that reads back as the same float32. If the label's slot names its
-// classes, labels and classes are these names.
+// classes, labels and classes are these names, and up to kClassColumnsMax classes all have their
+// probabilities, in the order of the names:
+//
+//   csv      <label>,<class>,<probability>,<probability>    below a header with these names
+//   jsonl    {"label":"no","class":"no","score":0.25,"probabilities":{"no":0.75,"yes":0.25}}
 #pragma once
 
 #include <optional>
@@ -23,6 +27,8 @@
 namespace paddle::inference {
 
 enum class LineFormat { kCsv, kJson };
+
+constexpr std::size_t kClassColumnsMax = 100;
 
 // The job's first cost, which scores records.
 const config::LayerConfig& first_cost(const config::JobConfig& job);
@@ -58,6 +64,8 @@ class Predictor {
   // CPUs its last digit also depends on the record's place in the batch: matrix products add up in
   // another order at their edges.
   static bool has_independent_records();
+  // The line above all others, with its end: "label,class,no,yes"; "" if they need none.
+  std::string header() const;
   // Appends a line for each record of the batch.
   Result<RowCounts> predict(const nn::Batch& batch, const Parameters& parameters, Scratch& scratch,
                             fmt::memory_buffer& lines, DistinctIds* distinct = nullptr) const;
@@ -78,6 +86,10 @@ class Predictor {
  private:
   enum class Score { kValues, kProbabilities, kClasses };
 
+  // Turns the outputs for a record into the probabilities of all classes.
+  void make_probabilities(std::vector<float>& scores) const;
+  void add_classes(std::span<const float> probabilities, fmt::memory_buffer& lines) const;
+
   Predictor(nn::Network network, LineFormat format)
       : network_(std::move(network)), format_(format) {}
 
@@ -89,6 +101,7 @@ class Predictor {
   std::optional<std::size_t> label_slot_;  // of the first cost's label
   std::size_t label_width_ = 0;            // in floats; 0: ids
   std::vector<std::string> class_names_;   // of the label slot's classes; empty: numbers
+  bool lists_classes_ = false;             // lines have the probabilities of all classes
   kernels::Compute compute_ = kernels::Compute::kFloat32;
 };
 

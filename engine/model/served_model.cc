@@ -94,6 +94,7 @@ void Model::prepare(Scratch& scratch) const {
     scratch.model = number_;
     scratch.format = data::make_format(description_.job.data, description_.dictionary);
     scratch.json.emplace(description_.job, description_.dictionary);
+    scratch.preparation.emplace(description_.job.data);
     scratch.batch = data::empty_batch(slots_, 0);
     scratch.network = {};
   }
@@ -195,6 +196,8 @@ std::uint64_t Model::row_bytes(const data::RecordView& record) const {
 Status Model::take_block(Scratch::Place place, RecordFormat format, Scratch& scratch,
                          Work& work) const {
   Scratch::Answer& answer = scratch.answers.back();
+  if (Status prepared = scratch.preparation->prepare(0, scratch.block); !prepared)
+    return at(place, std::move(prepared).error());
   for (const data::RecordBlock::Extent& extent : scratch.block.records) {
     if (++answer.records > kRecordsMax)
       return too_much(fmt::format("more than {} records", kRecordsMax));

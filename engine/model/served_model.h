@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/data/format.h"
+#include "engine/data/preparation.h"
 #include "engine/model/description.h"
 #include "engine/model/json_requests.h"
 #include "engine/model/predictor.h"
@@ -56,6 +57,7 @@ class Model {
     std::uint64_t model = 0;  // number_ of the model that the parser and the network belong to
     std::unique_ptr<data::Format> format;
     std::optional<JsonRecords> json;
+    std::optional<data::Preparation> preparation;
     data::RecordBlock block;
     nn::Batch batch;
     inference::Predictor::Scratch network;
@@ -114,7 +116,7 @@ class Model {
   // Adds the records of a request to the batch, and runs the network whenever there are enough.
   Status read_text(std::string_view records, Scratch& scratch, Work& work) const;
   Status read_json(std::string_view records, Scratch& scratch, Work& work) const;
-  // Adds the parsed records of the block to the batch.
+  // Prepares the parsed records of the block and adds them to the batch.
   Status take_block(Scratch::Place place, RecordFormat format, Scratch& scratch, Work& work) const;
   // Upper bound for the bytes of the rows that the record's ids name.
   std::uint64_t row_bytes(const data::RecordView& record) const;

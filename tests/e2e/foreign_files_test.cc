@@ -55,13 +55,16 @@ TEST_F(ForeignFiles, ClassesWithNamesKeepThemInTheModel) {
   const std::string snapshot = "--snapshot=save/pass-00019";
   const std::vector<std::string> lines =
       lines_of(succeed("paddle predict " + snapshot + " --data=train.csv").out);
-  ASSERT_EQ(lines.size(), 3U);
-  EXPECT_TRUE(lines[0].starts_with("setosa,setosa,0.")) << lines[0];
-  EXPECT_TRUE(lines[1].starts_with("versicolor,versicolor,0.")) << lines[1];
-  EXPECT_TRUE(lines[2].starts_with("\"virginica, new\",\"virginica, new\",0.")) << lines[2];
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_EQ(lines[0], "label,class,setosa,versicolor,\"virginica, new\"");
+  EXPECT_TRUE(lines[1].starts_with("setosa,setosa,0.")) << lines[1];
+  EXPECT_EQ(std::ranges::count(lines[1], ','), 4) << lines[1];
+  EXPECT_TRUE(lines[2].starts_with("versicolor,versicolor,0.")) << lines[2];
+  EXPECT_TRUE(lines[3].starts_with("\"virginica, new\",\"virginica, new\",0.")) << lines[3];
   const std::string json =
       succeed("paddle predict " + snapshot + " --data=train.csv --output=jsonl | head -n 1").out;
   EXPECT_TRUE(json.starts_with(R"({"label":"setosa","class":"setosa","score":0.)")) << json;
+  EXPECT_NE(json.find(R"("probabilities":{"setosa":0.)"), std::string::npos) << json;
   EXPECT_NE(
       succeed("paddle test " + snapshot + " --data=train.csv --json").out.find("\"samples\":3"),
       std::string::npos);
@@ -85,7 +88,7 @@ TEST_F(ForeignFiles, ALabelThatFitsNoClassIsNamedByItsLine) {
   succeed(kTrain + " --from_scratch");
   EXPECT_EQ(
       succeed("paddle predict --snapshot=save/pass-00019 --data=train.csv | cut -d, -f1,2").out,
-      "1,1\n2,2\n3,3\n");
+      "label,class\n1,1\n2,2\n3,3\n");
   folder_.write("train.csv", kIris);
   write_job(std::string(kCsv) + kSlots);
   fails(kTrain + " --from_scratch", 6,

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include <fmt/format.h>
@@ -79,6 +80,42 @@ TEST_F(JsonRecordsTest, TakeNumbersAndNullsAsFilesDo) {
   }
   // Files write True, t or 1.
   EXPECT_EQ(mistake(R"({"age":33,"body":[1,2],"town":true,"tags":[]})"), "'town' must be a string");
+}
+
+// A slot that marks missing numbers takes records without them, and the record is not prepared.
+TEST_F(JsonRecordsTest, MarkMissingNumbersAsFilesDo) {
+  job_.data.slots[2].missing = config::Missing::kMean;
+  job_.data.slots[2].normalize = config::Normalize::kStandard;
+  job_.data.slots[2].fits.resize(2);
+  const std::string rest = R"("age":33,"town":"Rome","tags":[])";
+  for (const std::string body :
+       {"", R"(,"body":null)", R"(,"body":[null,"NA"])", R"(,"size":null)", R"(,"height":"")"}) {
+    block_.clear();
+    ASSERT_EQ(mistake("{" + rest + body + "}"), "none") << body;
+    const auto values = block_.view(block_.records[0]).values;
+    ASSERT_EQ(values.size(), 2U);
+    EXPECT_TRUE(std::isnan(values[0]) && std::isnan(values[1])) << body;
+  }
+  block_.clear();
+  ASSERT_EQ(mistake("{" + rest + R"(,"height":7})"), "none");
+  EXPECT_TRUE(std::isnan(block_.values[0]));
+  EXPECT_EQ(block_.values[1], 7);
+  job_.data.slots[2].missing = config::Missing::kRefuse;
+  EXPECT_EQ(mistake("{" + rest + "}"), "'body' is missing");
+}
+
+// Another slot may have some of the columns, too, and no layer may read it.
+TEST_F(JsonRecordsTest, ColumnsOfASlotThatNoLayerReadsMayBeMissing) {
+  job_.data.slots.push_back(
+      DataSlotConfig{.name = "unread", .type = SlotType::kFloat, .width = 2, .columns = {2, 3}});
+  job_.data.slots[2].missing = config::Missing::kMean;
+  job_.data.slots[2].fits.resize(2);
+  ASSERT_EQ(mistake(R"({"age":33,"town":"Rome","tags":[],"height":7})"), "none");
+  const auto values = block_.view(block_.records[0]).values;
+  ASSERT_EQ(values.size(), 4U);
+  EXPECT_TRUE(std::isnan(values[0]));
+  EXPECT_EQ(values[1], 7);
+  EXPECT_EQ(values[2], 0);
 }
 
 TEST_F(JsonRecordsTest, TakeAListWhereAColumnHasASeparator) {
