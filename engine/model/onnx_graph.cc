@@ -1,6 +1,7 @@
 #include "engine/model/onnx_graph.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/bytes.h"
 
@@ -70,9 +71,13 @@ Value Graph::list(const std::vector<std::int64_t>& numbers) {
                   raw(std::span<const std::int64_t>(numbers)));
 }
 
+Value Graph::doubles(std::span<const double> numbers, std::span<const std::uint64_t> dims) {
+  return constant(TensorProto::DOUBLE, dims, raw(numbers));
+}
+
 Value Graph::constant(TensorProto::DataType type, std::span<const std::uint64_t> dims,
                       const std::string& bytes) {
-  Value& value = made_[fmt::format("{} {} ", static_cast<int>(type), dims.size()) + bytes];
+  Value& value = made_[fmt::format("{} {} ", static_cast<int>(type), fmt::join(dims, ",")) + bytes];
   if (!value.empty()) return value;
   value = take_name("constant");
   add_tensor(graph_, value, type, dims, bytes.size()) = bytes;

@@ -52,6 +52,8 @@ class Graph {
   Value scalar(float number);
   Value scalar(std::int64_t number);
   Value list(const std::vector<std::int64_t>& numbers);
+  // A tensor of this shape, row after row; {}: a scalar.
+  Value doubles(std::span<const double> numbers, std::span<const std::uint64_t> dims);
 
   // A name that no other value has: `wanted`, or a similar one.
   Value take_name(std::string wanted);

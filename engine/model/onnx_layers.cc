@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/named_rows.h"
+#include "engine/model/onnx_preparation.h"
 #include "engine/snapshot/export_formats.h"
 #include "engine/table/entry_policy.h"
 
@@ -216,9 +217,25 @@ const config::SlotConfig& slot_of(const Mapping& mapping, const std::string& nam
   return *std::ranges::find(mapping.slots, name, &config::SlotConfig::name);
 }
 
+// The buckets of numbers; every record has as many.
+Ids bucket_ids(Mapping& mapping, const config::DataSlotConfig& slot) {
+  Graph& graph = mapping.graph;
+  const std::vector<Dimension> shape{Dimension(kRecords), Dimension(slot.width)};
+  const Value raw = graph.input(slot.name, TensorProto::FLOAT, shape);
+  Ids ids{prepare_ids(graph, slot, raw)};
+  if (slot.width > 1) {
+    const std::vector<std::int64_t> ones(slot.width, 1);
+    ids.is_id = graph.node("Cast", {graph.list(ones)}, {{"to", TensorProto::FLOAT}});
+    ids.is_id = graph.node("Unsqueeze", {ids.is_id, graph.list({0})});
+  }
+  return ids;
+}
+
 Ids ids_of(Mapping& mapping, const std::string& name) {
   const config::SlotConfig& slot = slot_of(mapping, name);
   Graph& graph = mapping.graph;
+  if (const auto* const prepared = prepared_slot(mapping.data, name))
+    return bucket_ids(mapping, *prepared);
   if (!slot.many) {
     const std::vector<Dimension> shape{Dimension(kRecords)};
     return {

@@ -62,7 +62,8 @@ class UsedParameters {
 struct Mapping {
   Graph& graph;
   UsedParameters& parameters;
-  std::span<const config::SlotConfig> slots;
+  const config::DataConfig& data;
+  std::span<const config::SlotConfig> slots;  // config::data_slots(data)
   std::map<std::string, Value> outputs = {};  // of the layers mapped so far, and of float slots
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/version.h"
 #include "engine/model/onnx_layers.h"
+#include "engine/model/onnx_preparation.h"
 #include "engine/model/parameters.h"
 #include "engine/model/predictor.h"
 #include "engine/nn/network.h"
@@ -38,12 +39,16 @@ std::set<std::string> input_names(std::span<const config::SlotConfig> slots) {
   return names;
 }
 
-// If `name` is a slot of floats, adds an input of the graph, whose value is the slot's output.
+// If `name` is a slot of floats, adds an input of the graph; its value, prepared for the layers, is
+// the slot's output.
 void add_data(Mapping& mapping, const std::string& name) {
   const auto slot = std::ranges::find(mapping.slots, name, &config::SlotConfig::name);
   if (slot == mapping.slots.end() || slot->width == 0) return;
-  const std::vector<Dimension> shape{Dimension(kRecords), Dimension(slot->width)};
-  mapping.outputs[name] = mapping.graph.input(name, wire::onnx::TensorProto::FLOAT, shape);
+  const config::DataSlotConfig* const prepared = prepared_slot(mapping.data, name);
+  const std::uint32_t width = prepared == nullptr ? slot->width : prepared->width;
+  const std::vector<Dimension> shape{Dimension(kRecords), Dimension(width)};
+  const Value raw = mapping.graph.input(name, wire::onnx::TensorProto::FLOAT, shape);
+  mapping.outputs[name] = prepared == nullptr ? raw : prepare_floats(mapping.graph, *prepared, raw);
 }
 
 Status add_layers(Mapping& mapping, const config::JobConfig& job, const std::string& output) {
@@ -78,7 +83,7 @@ Result<std::string> network_model(const snapshot::SnapshotReader& snapshot,
 
   Graph graph(input_names(slots));
   UsedParameters parameters(snapshot, network.parameters(), options.scratch, graph);
-  Mapping mapping{.graph = graph, .parameters = parameters, .slots = slots};
+  Mapping mapping{.graph = graph, .parameters = parameters, .data = job.data, .slots = slots};
   const std::string name = graph.take_name(options.layer.empty() ? "score" : "values");
   PADDLE_TRY_STATUS(add_layers(mapping, job, output));
   Value last = mapping.outputs.at(output);

@@ -20,7 +20,8 @@ struct ModelOptions {
 
 // The bytes of the model's file. Its inputs are the slots that the network reads, by name: int64
 // {records} for a slot of one id; int64 {records, length} and a mask of floats, "<slot>.mask", for
-// any number of ids; float {records, width} for floats. Its output is "score", or "values" if a
+// any number of ids; float {records, width} for floats, which the graph prepares, with NaN for
+// missing ones of slots with `missing`. Its output is "score", or "values" if a
 // layer was asked for. kUsage: a layer has no nodes in ONNX, there is no score, or there is no such
 // layer; kData: the snapshot is of another network; kResource: the model is too large.
 Result<std::string> network_model(const snapshot::SnapshotReader& snapshot,

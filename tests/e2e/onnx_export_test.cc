@@ -271,6 +271,126 @@ TEST_F(OnnxExport, EveryKindOfLayerGivesTheScoresOfPredict) {
     expect_the_scores("save/pass-00000", "new.txt", "multislot", layer);
 }
 
+// Every way to prepare a number; the constants are some that `paddle statistics` may find.
+constexpr const char* kPrepared = R"toml(
+[data]
+train = "train.txt"
+format = "csv"
+columns = ["age", "income", "width", "height", "level", "a", "b", "click"]
+statistics = "statistics.json"
+[[data.slot]]
+name = "age"
+type = "float"
+missing = "mean"
+missing_indicator = true
+normalize = "standard"
+[[data.slot]]
+name = "income"
+type = "float"
+missing = 0.5
+normalize = "log"
+[[data.slot]]
+name = "size"
+type = "float"
+columns = ["width", "height"]
+missing = "mean"
+normalize = "min_max"
+[[data.slot]]
+name = "level"
+type = "float"
+missing = -1
+bucket = [0, 0.5]
+[[data.slot]]
+name = "pair"
+type = "float"
+columns = ["a", "b"]
+missing = "mean"
+bucket = 4
+[[data.slot]]
+name = "click"
+type = "id"
+[[layer]]
+name = "levels"
+type = "embedding"
+input = ["level"]
+size = 2
+vocabulary = 3
+weight = { initial_std = 0.5 }
+[[layer]]
+name = "pairs"
+type = "embedding"
+input = ["pair"]
+pooling = "mean"
+size = 3
+vocabulary = 8
+weight = { initial_std = 0.5 }
+[[layer]]
+name = "first"
+type = "embedding"
+input = ["pair"]
+pooling = "concat"
+length = 2
+size = 2
+weight = { initial_std = 0.5, sparse = true }
+[[layer]]
+name = "score"
+type = "fc"
+input = ["age", "income", "size", "levels", "pairs", "first"]
+size = 1
+weight = { initial_std = 0.5 }
+[[layer]]
+name = "cost"
+type = "binary_cross_entropy"
+input = ["score"]
+label = "click"
+[optimizer]
+method = "adagrad"
+learning_rate = 0.1
+[train]
+batch_size = 32
+)toml";
+
+constexpr const char* kStatistics = R"json({"format":1,"records":400,"slots":[
+{"name":"age","columns":[{"count":380,"missing":20,"mean":38.581646755,"fill":38.581646755,"filled_mean":38.581646755,"deviation":13.640223192,"minimum":17,"maximum":90,"edges":[],"quantile_error":0}]},
+{"name":"size","columns":[{"count":380,"missing":20,"mean":0.3,"fill":0.3,"filled_mean":0.3,"deviation":1,"minimum":-2.5,"maximum":7.3,"edges":[],"quantile_error":0},
+ {"count":400,"missing":0,"mean":5,"fill":5,"filled_mean":5,"deviation":0,"minimum":5,"maximum":5,"edges":[],"quantile_error":0}]},
+{"name":"pair","columns":[{"count":380,"missing":20,"mean":0.4925,"fill":0.4925,"filled_mean":0.4925,"deviation":1,"minimum":0,"maximum":1,"edges":[0.25,0.4925,0.75],"quantile_error":0},
+ {"count":400,"missing":0,"mean":1,"fill":1,"filled_mean":1,"deviation":0,"minimum":1,"maximum":1,"edges":[],"quantile_error":0}]}]}
+)json";
+
+// Raw columns, each with some fields empty, and with numbers that are edges of buckets.
+std::string raw_clicks(int count) {
+  Rng rng(11);
+  std::string text;
+  const auto field = [&](const std::string& number) {
+    text += (rng.below(12) == 0 ? "" : number) + ",";
+  };
+  for (int i = 0; i < count; ++i) {
+    field(fmt::format("{}", 17 + rng.below(74)));
+    field(fmt::format("{}", (rng.uniform() - 0.5F) * (i % 3 == 0 ? 1e-5F : 1e5F)));
+    field(fmt::format("{}", rng.uniform() * 9 - 2.5F));
+    field("5");
+    field(i % 5 == 0 ? "0.5" : fmt::format("{}", rng.uniform() * 2 - 0.8F));
+    field(i % 7 == 0 ? "0.25" : fmt::format("{}", rng.uniform()));
+    field("1");
+    text += fmt::format("{}\n", i % 2);
+  }
+  return text;
+}
+
+// The inputs of the model are raw columns, with NaN for missing numbers.
+TEST_F(OnnxExport, PreparesRawRecordsAsPredictDoes) {
+  if (!has_onnx()) GTEST_SKIP() << "no python3-onnx";
+  folder_.write("job.toml", kPrepared);
+  folder_.write("statistics.json", kStatistics);
+  folder_.write("train.txt", raw_clicks(400));
+  succeed("paddle train --local --config=job.toml --save_dir=save");
+  succeed("rm job.toml statistics.json");
+  expect_the_scores("save/pass-00000", "train.txt", "raw");
+  for (const char* const layer : {"age", "income", "size", "levels", "pairs", "first"})
+    expect_the_scores("save/pass-00000", "train.txt", "raw", layer);
+}
+
 TEST_F(OnnxExport, WeightsOfIdsAndSeveralClasses) {
   if (!has_onnx()) GTEST_SKIP() << "no python3-onnx";
   std::string text;

@@ -88,6 +88,13 @@ def multislot():
             **many("tags", [[int(x) for x in row[1]] for row in slots])}
 
 
+# The raw columns of a csv file: age, income, width, height, level, a, b, click; an empty field is missing.
+def raw():
+    rows = [[float(x) if x else math.nan for x in line.split(",")] for line in lines(records)]
+    part = lambda begin, end: floats([row[begin:end] for row in rows])
+    return {"age": part(0, 1), "income": part(1, 2), "size": part(2, 4), "level": part(4, 5), "pair": part(5, 7)}
+
+
 def expected(line):
     line = json.loads(line)
     if "class" in line:

@@ -8,7 +8,8 @@ import onnx.checker
 import onnx.numpy_helper
 import onnx.shape_inference
 
-TYPES = {onnx.TensorProto.FLOAT: numpy.float32, onnx.TensorProto.INT64: numpy.int64}
+TYPES = {onnx.TensorProto.FLOAT: numpy.float32, onnx.TensorProto.INT64: numpy.int64,
+         onnx.TensorProto.DOUBLE: numpy.float64}
 
 
 def softmax(x, axis):
@@ -41,6 +42,7 @@ def cut(x, begin, end, axes):
 
 
 OPERATORS = {
+    "Abs": numpy.abs,
     "Add": lambda a, b: a + b,
     "Cast": lambda x, to: x.astype(TYPES[to]),
     "Concat": lambda *parts, axis: numpy.concatenate(parts, axis),
@@ -48,8 +50,11 @@ OPERATORS = {
     "Equal": lambda a, b: a == b,
     "Erf": numpy.vectorize(math.erf, otypes=[numpy.float32]),
     "Gather": gather,
+    "GreaterOrEqual": lambda a, b: a >= b,
     "Identity": lambda x: x,
+    "IsNaN": numpy.isnan,
     "Less": lambda a, b: a < b,
+    "Log": numpy.log,
     "MatMul": lambda a, b: a @ b,
     "Max": numpy.maximum,
     "Mul": lambda a, b: a * b,
@@ -60,6 +65,7 @@ OPERATORS = {
     "Relu": lambda x: numpy.maximum(x, 0),
     "Reshape": reshape,
     "Sigmoid": lambda x: 1 / (1 + numpy.exp(-x)),
+    "Sign": numpy.sign,
     "Slice": cut,
     "Softmax": softmax,
     "Sqrt": numpy.sqrt,
