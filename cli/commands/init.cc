@@ -12,6 +12,9 @@
 #include "cli/commands/command.h"
 #include "cli/commands/shared_options.h"
 #include "cli/job/share_folder.h"
+#include "cli/job/table_guess.h"
+#include "cli/job/table_job.h"
+#include "cli/job/table_sample.h"
 #include "cli/job/text_template.h"
 #include "cli/job/workspace.h"
 #include "engine/config/job_config.h"
@@ -25,7 +28,9 @@ constexpr const char* kClusterFile = "cluster.toml";
 
 struct InitOptions {
   std::string target;              // the file or folder to write; "": the default
-  std::string workspace_template;  // "": a cluster file
+  std::string workspace_template;  // "": a cluster file, or a workspace for `table`
+  std::string table;               // a data file; "": none
+  std::string label;               // its column; "": guessed
   // Sources of the cluster file. Without any: the example, in which the servers are comments.
   std::vector<std::string> hosts;
   std::string hostfile;
@@ -36,25 +41,38 @@ struct InitOptions {
 OptionList init_options(InitOptions& options) {
   return {
       {"target",
-       "the file or folder to write: a cluster file (cluster.toml), or with --template a workspace",
+       "the file or folder to write: a cluster file (cluster.toml), or with --template or --from a "
+       "workspace",
        &options.target},
       {"--template", "write a workspace from this template", &options.workspace_template,
        "TEMPLATE"},
+      {.name = "--from",
+       .help = "write a workspace with a first network for this table: csv, jsonl, npz or libsvm",
+       .target = &options.table,
+       .value_name = "FILE",
+       .excludes = {"--template"}},
+      {.name = "--label",
+       .help =
+           "with --from: the column to predict (by default one named label, target, ..., or the "
+           "last)",
+       .target = &options.label,
+       .value_name = "COLUMN",
+       .excludes = {"--template"}},
       {.name = "--hosts",
        .help = "write a cluster file of these servers: n1,n2,n3 or node[01-04,07].lab",
        .target = &options.hosts,
        .value_name = "HOSTS",
-       .excludes = {"--template"}},
+       .excludes = {"--template", "--from"}},
       {.name = "--hostfile",
        .help =
            "write a cluster file of the servers in a hostfile: of mpirun, DeepSpeed, PBS, Slurm",
        .target = &options.hostfile,
        .value_name = "FILE",
-       .excludes = {"--template", "--hosts"}},
+       .excludes = {"--template", "--from", "--hosts"}},
       {.name = "--local",
        .help = "write a cluster file for nodes on this machine",
        .target = &options.local,
-       .excludes = {"--template", "--hosts", "--hostfile"}},
+       .excludes = {"--template", "--from", "--hosts", "--hostfile"}},
       {"--list", "list the templates", &options.list},
   };
 }
@@ -280,6 +298,68 @@ Status write_workspace(Context& context, const InitOptions& options) {
   return {};
 }
 
+// Makes a folder for a workspace, which must be new or empty.
+Status make_folders(const fs::path& folder, const std::string& shown, const std::string& table) {
+  std::error_code error;
+  if (fs::exists(folder, error) &&
+      (!fs::is_directory(folder, error) || !fs::is_empty(folder, error))) {
+    return Error{Errc::kUsage, shown + " exists and is not empty",
+                 fmt::format("name a new folder: paddlectl init --from {} DIR", table)};
+  }
+  fs::create_directories(folder / "data", error);
+  if (!error) return {};
+  return Error{is_lack(error.value()) ? Errc::kResource : Errc::kUsage,
+               fmt::format("{}/data: {}", shown, error.message()), "name another folder"};
+}
+
+// Copies the table, and then writes job.toml, so that an incomplete copy is no workspace.
+Status write_table(const fs::path& folder, const fs::path& table, const std::string& data,
+                   const std::string& job) {
+  std::error_code error, ignored;
+  fs::copy_file(table, folder / data, error);
+  if (!error) return replace_file((folder / kJobFile).string(), as_bytes(job), 0644);
+  fs::remove(folder / data, ignored);
+  return Error{
+      is_lack(error.value()) ? Errc::kResource : Errc::kFailed,
+      fmt::format("copy {} to {}: {}", table.string(), (folder / data).string(), error.message()),
+      "a workspace keeps a copy of its table: free some disk, or name another folder"};
+}
+
+Table table_of(const std::vector<GuessRow>& guesses) {
+  Table table{{{"", "what"}, {"guess", "guess"}, {"how sure", "sure"}, {"to change it", "change"}},
+              {}};
+  for (const GuessRow& row : guesses) {
+    table.rows.push_back({text_cell(row.what), text_cell(row.guess),
+                          text_cell(std::string(sureness_text(row.sure))), text_cell(row.change)});
+  }
+  return table;
+}
+
+Status write_guessed(Context& context, const InitOptions& options) {
+  const fs::path table = (fs::path(context.directory) / options.table).lexically_normal();
+  const std::string shown = escape_control(options.table);
+  PADDLE_TRY(const TableSample sample, sample_table(table.string(), shown));
+  PADDLE_TRY(const TableGuess guess, guess_table(sample, options.label, shown));
+  const std::string name = options.target.empty() ? table.stem().string() : options.target;
+  const fs::path folder = (fs::path(context.directory) / name).lexically_normal();
+  // The table's own name may end in a number, as those of files do that only one trainer reads.
+  const std::string data = "data/table." + sample.format;
+  PADDLE_TRY_STATUS(make_folders(folder, name, options.table));
+  PADDLE_TRY_STATUS(write_table(folder, table, data,
+                                job_of_table(sample, guess, table.filename().string(), data)));
+  const Table rows = table_of(guess_rows(sample, guess));
+  if (context.console.json()) {
+    context.console.json_line(
+        Json::object({{"folder", folder.string()}, {"guesses", to_json(rows)}}));
+    return {};
+  }
+  context.console.table(rows);
+  context.console.result(fmt::format("wrote {0}/job.toml and {0}/{1}, a copy of the table of {2}",
+                                     name, data, human_bytes(sample.bytes)));
+  context.console.note("next: paddlectl train " + name);
+  return {};
+}
+
 Status list_templates(Context& context) {
   PADDLE_TRY(const auto names, template_names(context.share));
   Table table{{{"template", "template"}, {"what it is", "summary"}}, {}};
@@ -292,6 +372,11 @@ Status list_templates(Context& context) {
 
 Status run_init(Context& context, const InitOptions& options) {
   if (options.list) return list_templates(context);
+  if (!options.table.empty()) return write_guessed(context, options);
+  if (!options.label.empty()) {
+    return Error{Errc::kUsage, "--label names a column, but there is no table",
+                 "name the table: --from FILE"};
+  }
   return options.workspace_template.empty() ? write_cluster(context, options)
                                             : write_workspace(context, options);
 }
@@ -299,9 +384,11 @@ Status run_init(Context& context, const InitOptions& options) {
 }  // namespace
 
 Command init_command() {
-  return {"init", "write a cluster file of your servers, or a workspace from a template",
+  return {"init",
+          "write a cluster file of your servers, or a workspace for a table or from a template",
           "  paddlectl init --hosts n1,n2,n3\n"
           "  paddlectl init lab.toml --hostfile hosts\n"
+          "  paddlectl init --from people.csv\n"
           "  paddlectl init --template word2vec my-vectors",
           [] { return invocation(init_options, run_init); }};
 }

@@ -304,7 +304,8 @@ Status check_workspace(const std::string& path) {
     return remote::check_trusted((fs::path(path) / "job.toml").string());
   }
   std::string hint =
-      "name the folder that holds it, or begin with a template: paddlectl init --list";
+      "name the folder that holds it, or make one: paddlectl init --from TABLE, or of a template, "
+      "paddlectl init --list";
   if (const std::string near = workspace_near(path); !near.empty())
     hint = fmt::format("the workspace is the folder that holds it: {}", near);
   return Error{Errc::kUsage, fmt::format("no job.toml in '{}'", path), std::move(hint)};

@@ -1,6 +1,7 @@
 // paddlectl init: what it writes is what the other commands take.
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 #include "cli/command_line.h"
 #include "cli/job/share_folder.h"
 #include "cli/job/workspace.h"
+#include "engine/config/job_config.h"
 #include "tests/support/temporary_folder.h"
 
 namespace paddle::cli {
@@ -322,6 +324,78 @@ TEST_F(InitTest, EveryTemplateIsCopiedAsAWorkspaceWithItsScripts) {
     }
     EXPECT_FALSE(fs::exists(folder_ / ("new/" + name + "/data")));
   }
+}
+
+// 3,000 records of a number that is sometimes missing, a category and a label.
+std::string small_table() {
+  std::string text = "age;city;bought\n";
+  for (int i = 0; i < 3000; ++i) {
+    text += (i % 10 == 0 ? "" : std::to_string(i * 7 % 60)) + ";city-" + std::to_string(i % 5) +
+            (i % 3 == 0 ? ";yes\n" : ";no\n");
+  }
+  return text;
+}
+
+TEST_F(InitTest, ATableBecomesAWorkspaceWithACopyOfIt) {
+  folder_.write("people.csv", small_table());
+  ASSERT_EQ(run({"--from", "people.csv"}), 0) << err_.str();
+  for (const char* said :
+       {"bought", "yes or no: yes is 'yes', no is 'no'", "age (10 %)", "city", "wide and deep",
+        "a guess", "--label COLUMN", "wrote people/job.toml and people/data/table.csv"})
+    EXPECT_NE(out_.str().find(said), std::string::npos) << said << "\n" << out_.str();
+  EXPECT_EQ(err_.str(), "next: paddlectl train people\n");
+  EXPECT_EQ(test::TemporaryFolder::read(folder_ / "people/data/table.csv"), small_table());
+  const auto job = config::read_job(folder_ / "people/job.toml");
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->data.delimiter, ';');
+  EXPECT_TRUE(job->data.has_header);
+  EXPECT_EQ(job->data.slots[0].labels, (std::vector<std::string>{"no", "yes"}));
+  EXPECT_TRUE(job->data.slots[1].missing_indicator);
+  EXPECT_EQ(run({"--from", "people.csv"}), 2) << "the folder is not empty";
+  EXPECT_NE(err_.str().find("paddlectl init --from people.csv DIR"), std::string::npos)
+      << err_.str();
+}
+
+TEST_F(InitTest, ATablesLabelAndFolderCanBeNamed) {
+  folder_.write("people.csv", small_table());
+  ASSERT_EQ(run({"--from", "people.csv", "--label", "city", "work", "--json"}), 0) << err_.str();
+  EXPECT_NE(out_.str().find("\"what\": \"label\", \"guess\": \"city: --label\""), std::string::npos)
+      << out_.str();
+  const auto job = config::read_job(folder_ / "work/job.toml");
+  ASSERT_TRUE(job) << job.error().message;
+  EXPECT_EQ(job->data.slots[0].labels.size(), 5U);
+}
+
+TEST_F(InitTest, NamesThatAreNoneAndThoseOfLayersMakeAGoodJob) {
+  std::string text = ",linear,numbers,words,\"q\"\"\\\x1b\",cost\n";
+  for (int i = 0; i < 3000; ++i) {
+    text += "c" + std::to_string(i % 3) + "," + std::to_string(i * 7 % 60) + ",k" +
+            std::to_string(i % 4) + ",the quick brown fox " + std::to_string(i) + "," +
+            std::to_string(i % 11) + ",l" + std::to_string(i % 3) + "\n";
+  }
+  folder_.write("odd.csv", text);
+  ASSERT_EQ(run({"--from", "odd.csv"}), 0) << err_.str();
+  const auto job = config::read_job(folder_ / "odd/job.toml");
+  ASSERT_TRUE(job) << job.error().message;
+  std::set<std::string> names;
+  for (const auto& slot : job->data.slots) names.insert(slot.name);
+  EXPECT_EQ(names, (std::set<std::string>{"cost", "unnamed", "numbers_", "numbers", "words"}));
+  EXPECT_EQ(std::ranges::count(out_.str(), '\x1b'), 0);
+}
+
+TEST_F(InitTest, MistakesAboutTablesWriteNothing) {
+  folder_.write("people.csv", small_table());
+  EXPECT_EQ(run({"--from", "people.csv", "--label", "agee"}), 2);
+  EXPECT_NE(err_.str().find("did you mean 'age'?"), std::string::npos) << err_.str();
+  EXPECT_EQ(run({"--from", "absent.csv"}), 2);
+  EXPECT_EQ(run({"--label", "age"}), 2);
+  EXPECT_NE(err_.str().find("name the table: --from FILE"), std::string::npos) << err_.str();
+  EXPECT_EQ(run({"--from", "people.csv", "--template", "word2vec"}), 2);
+  EXPECT_EQ(run({"--from", "people.csv", "--hosts", "n1"}), 2);
+  folder_.write("one.csv", "a\n1\n2\n");
+  EXPECT_EQ(run({"--from", "one.csv"}), 6);
+  for (const char* name : {"people", "one", "cluster.toml", "word2vec"})
+    EXPECT_FALSE(fs::exists(folder_ / name)) << name;
 }
 
 TEST_F(InitTest, WritesIntoNoFolderWithSomethingInIt) {
