@@ -201,7 +201,8 @@ TEST(Docs, LinesOfTrainingShowTwoDigits) {
         matches(text_of(page), R"re(\n    pass [^\n]*held-out cost ([^\n]*) \(\d+ samples\))re");
     EXPECT_GE(numbers.size(), 2U) << page;
     for (const std::string& number : numbers) {
-      static const std::regex two(R"re(0\.0?\d\d, \w+ 0\.\d\d)re");
+      static const std::regex two(
+          R"re((0\.0?\d\d|[1-9]\d0*), \w+ (0\.\d\d|[1-9]\d))re");
       EXPECT_TRUE(std::regex_match(number, two)) << page << ": " << number;
     }
   }
