@@ -217,9 +217,10 @@ config::ColumnStatistics Statistics::result_of(const Slot& slot, const Column& c
     result.maximum = std::max(result.maximum, result.fill);
   }
   if (!column.histogram || column.count + column.missing == 0) return result;
-  result.edges = inner_edges(
-      quantiles(column.histogram->entries(), column.missing, result.fill, slot.bucket_count));
-  result.quantile_error = column.histogram->relative_error();
+  const ValueHistogram::Counts counts = column.histogram->counts();
+  result.edges =
+      inner_edges(quantiles(counts.entries, column.missing, result.fill, slot.bucket_count));
+  result.quantile_error = counts.relative_error;
   return result;
 }
 

@@ -131,17 +131,15 @@ bool ValueHistogram::are_keys(const Keys& keys, std::size_t distinct_max) {
          std::ranges::find(keys.counts, 0U) == keys.counts.end();
 }
 
-std::vector<ValueHistogram::Entry> ValueHistogram::entries() const {
+ValueHistogram::Counts ValueHistogram::counts() const {
   const Keys all = keys();
-  std::vector<Entry> entries;
+  Counts counts;
+  counts.entries.reserve(all.keys.size());
   for (std::size_t i = 0; i < all.keys.size(); ++i)
-    entries.push_back({number_of(all.keys[i], all.dropped_bits), all.counts[i]});
-  return entries;
-}
-
-double ValueHistogram::relative_error() const {
-  const int dropped_bits = static_cast<int>(keys().dropped_bits);
-  return dropped_bits == 0 ? 0 : std::ldexp(1, dropped_bits - kMantissaBits);
+    counts.entries.push_back({number_of(all.keys[i], all.dropped_bits), all.counts[i]});
+  if (all.dropped_bits > 0)
+    counts.relative_error = std::ldexp(1, static_cast<int>(all.dropped_bits) - kMantissaBits);
+  return counts;
 }
 
 namespace {

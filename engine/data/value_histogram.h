@@ -36,9 +36,12 @@ class ValueHistogram {
     std::uint64_t count = 0;
     friend bool operator==(const Entry&, const Entry&) = default;
   };
-  std::vector<Entry> entries() const;
-  // The largest relative error of an entry's number, 2^(dropped bits - 23); 0: they are exact.
-  double relative_error() const;
+  struct Counts {
+    std::vector<Entry> entries;
+    // The largest of an entry's number, 2^(dropped bits - 23); 0: the numbers are exact.
+    double relative_error = 0;
+  };
+  Counts counts() const;
 
   // The content in the form of a part: keys ascend, without their dropped bits.
   struct Keys {

@@ -20,7 +20,7 @@ ValueHistogram histogram_of(const std::vector<float>& numbers, std::size_t disti
 }
 
 std::vector<double> quantiles_of(const std::vector<float>& numbers, std::uint32_t count) {
-  return quantiles(histogram_of(numbers).entries(), 0, 0, count);
+  return quantiles(histogram_of(numbers).counts().entries, 0, 0, count);
 }
 
 std::vector<float> normal_numbers(std::size_t count) {
@@ -35,8 +35,8 @@ TEST(ValueHistogramTest, EntriesAscend) {
   const ValueHistogram histogram = histogram_of({3, -1.5F, 0, 3, -0.0F, -2, 1e-40F, -1e-40F});
   const std::vector<ValueHistogram::Entry> expected{{-2, 1}, {-1.5F, 1},  {-1e-40F, 1},
                                                     {0, 2},  {1e-40F, 1}, {3, 2}};
-  EXPECT_EQ(histogram.entries(), expected);
-  EXPECT_EQ(histogram.relative_error(), 0);
+  EXPECT_EQ(histogram.counts().entries, expected);
+  EXPECT_EQ(histogram.counts().relative_error, 0);
 }
 
 TEST(ValueHistogramTest, QuantilesAreThoseOfNumpy) {
@@ -52,33 +52,35 @@ TEST(ValueHistogramTest, QuantilesAreThoseOfNumpy) {
 TEST(ValueHistogramTest, QuantilesCountNumbersThatWereFilledIn) {
   // The same after SimpleImputer(strategy="mean") filled two numbers in.
   const ValueHistogram histogram = histogram_of({0.1F, 0.7F, 0.2F, 0.4F, 5.5F, -3.25F, 2.5F});
-  EXPECT_EQ(quantiles(histogram.entries(), 2, 0.8785714283585548, 4),
+  EXPECT_EQ(quantiles(histogram.counts().entries, 2, 0.8785714283585548, 4),
             (std::vector<double>{-3.25, 0.20000000298023224, 0.699999988079071, 0.8785714283585548,
                                  5.5}));
   EXPECT_EQ(quantiles({}, 3, 1.5, 2), (std::vector<double>{1.5, 1.5, 1.5}));
   // Below and above all others.
-  EXPECT_EQ(quantiles(histogram_of({1, 2}).entries(), 1, 0, 2), (std::vector<double>{0, 1, 2}));
-  EXPECT_EQ(quantiles(histogram_of({1, 2}).entries(), 1, 3, 2), (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(quantiles(histogram_of({1, 2}).counts().entries, 1, 0, 2),
+            (std::vector<double>{0, 1, 2}));
+  EXPECT_EQ(quantiles(histogram_of({1, 2}).counts().entries, 1, 3, 2),
+            (std::vector<double>{1, 2, 3}));
 }
 
 TEST(ValueHistogramTest, ExactUpToItsNumberOfDifferentNumbers) {
   std::vector<float> numbers;
   for (std::size_t i = 0; i < kMany; ++i) numbers.push_back(static_cast<float>(i) * 0.37F);
-  EXPECT_EQ(histogram_of(numbers).relative_error(), 0);
+  EXPECT_EQ(histogram_of(numbers).counts().relative_error, 0);
   numbers.push_back(-1);
-  EXPECT_EQ(histogram_of(numbers).relative_error(), std::ldexp(1, -15));
-  EXPECT_LE(histogram_of(numbers).entries().size(), kMany);
+  EXPECT_EQ(histogram_of(numbers).counts().relative_error, std::ldexp(1, -15));
+  EXPECT_LE(histogram_of(numbers).counts().entries.size(), kMany);
 }
 
 TEST(ValueHistogramTest, QuantilesOfManyNumbersAreWithinTheStatedError) {
   std::vector<float> numbers = normal_numbers(300'000);
   const ValueHistogram histogram = histogram_of(numbers);
-  const double error = histogram.relative_error();
+  const double error = histogram.counts().relative_error;
   EXPECT_GT(error, 0);
   EXPECT_LT(error, 1e-3);
   std::ranges::sort(numbers);
   constexpr std::uint32_t kCount = 1000;
-  const std::vector<double> found = quantiles(histogram.entries(), 0, 0, kCount);
+  const std::vector<double> found = quantiles(histogram.counts().entries, 0, 0, kCount);
   for (std::uint32_t i = 0; i <= kCount; ++i) {
     const double place = static_cast<double>(numbers.size() - 1) * i / kCount;
     const auto below = static_cast<std::size_t>(place);
@@ -93,7 +95,7 @@ TEST(ValueHistogramTest, AMillionNormalNumbersHaveTheErrorThatTheManualNames) {
   std::normal_distribution<float> normal(0, 1);
   ValueHistogram histogram(kMany);
   for (int i = 0; i < 1'000'000; ++i) histogram.add(normal(random));
-  EXPECT_NEAR(histogram.relative_error(), 0.0005, 0.00005);
+  EXPECT_NEAR(histogram.counts().relative_error, 0.0005, 0.00005);
 }
 
 TEST(ValueHistogramTest, NumbersOfFewDigitsStayExact) {
@@ -101,7 +103,7 @@ TEST(ValueHistogramTest, NumbersOfFewDigitsStayExact) {
   for (const float common : {0.0F, 3.0F, -3.0F, 1024.0F}) {
     numbers.insert(numbers.end(), 100'000, common);
   }
-  const auto entries = histogram_of(numbers).entries();
+  const auto entries = histogram_of(numbers).counts().entries;
   for (const float common : {0.0F, 3.0F, -3.0F, 1024.0F}) {
     const auto found = std::ranges::find(entries, common, &ValueHistogram::Entry::number);
     ASSERT_NE(found, entries.end()) << common;
@@ -111,7 +113,7 @@ TEST(ValueHistogramTest, NumbersOfFewDigitsStayExact) {
 
 TEST(ValueHistogramTest, AnyOrderAndDivisionHasTheSameEntries) {
   std::vector<float> numbers = normal_numbers(200'000);
-  const auto expected = histogram_of(numbers, 1000).entries();
+  const auto expected = histogram_of(numbers, 1000).counts().entries;
   EXPECT_LE(expected.size(), 1000U);
   std::mt19937 random(5);
   for (const std::size_t parts : {1U, 2U, 4U, 7U}) {
@@ -120,7 +122,7 @@ TEST(ValueHistogramTest, AnyOrderAndDivisionHasTheSameEntries) {
     for (std::size_t i = 0; i < numbers.size(); ++i) each[i % parts].add(numbers[i]);
     ValueHistogram all(1000);
     for (const ValueHistogram& part : each) all.add(part);
-    EXPECT_EQ(all.entries(), expected);
+    EXPECT_EQ(all.counts().entries, expected);
   }
 }
 
@@ -132,15 +134,16 @@ TEST(ValueHistogramTest, PartsOfDifferentResolutionsAddUp) {
   for (const bool fine_first : {true, false}) {
     ValueHistogram sum = histogram_of(fine_first ? fine : coarse, 2000);
     sum.add(histogram_of(fine_first ? coarse : fine, 2000));
-    EXPECT_EQ(sum.entries(), histogram_of(together, 2000).entries());
+    EXPECT_EQ(sum.counts().entries, histogram_of(together, 2000).counts().entries);
   }
-  EXPECT_LT(histogram_of(fine, 2000).relative_error(), histogram_of(coarse, 2000).relative_error());
+  EXPECT_LT(histogram_of(fine, 2000).counts().relative_error,
+            histogram_of(coarse, 2000).counts().relative_error);
 }
 
 TEST(ValueHistogramTest, OneEntryForEachSignIsTheLeast) {
   const ValueHistogram histogram = histogram_of({-2, -1e30F, 5, 0, 1e30F}, 2);
-  EXPECT_EQ(histogram.entries().size(), 2U);
-  EXPECT_EQ(histogram.entries()[0].count, 2U);
+  EXPECT_EQ(histogram.counts().entries.size(), 2U);
+  EXPECT_EQ(histogram.counts().entries[0].count, 2U);
 }
 
 TEST(ValueHistogramTest, RefusesKeysThatNoHistogramHas) {
