@@ -22,6 +22,7 @@ extern const Command kVersionCommand;
 extern const Command kPserverCommand;
 extern const Command kTrainCommand;
 extern const Command kPlanCommand;
+extern const Command kStatisticsCommand;
 extern const Command kTestCommand;
 extern const Command kPredictCommand;
 extern const Command kExportCommand;

@@ -16,9 +16,10 @@
 namespace paddle::commands {
 namespace {
 
-constexpr const Command* kCommands[] = {
-    &kVersionCommand, &kPserverCommand, &kTrainCommand,   &kPlanCommand,  &kTestCommand,
-    &kPredictCommand, &kExportCommand,  &kNearestCommand, &kServeCommand, &kVerifyCommand};
+constexpr const Command* kCommands[] = {&kVersionCommand, &kPserverCommand,    &kTrainCommand,
+                                        &kPlanCommand,    &kStatisticsCommand, &kTestCommand,
+                                        &kPredictCommand, &kExportCommand,     &kNearestCommand,
+                                        &kServeCommand,   &kVerifyCommand};
 
 constexpr const char* kHelp = R"(
 `paddle help <command>` lists its flags. Every flag may also come from the
@@ -40,9 +41,9 @@ examples:
 std::string program_help() {
   std::string text = "usage: paddle <command> [flags]\n\ncommands:\n";
   for (const Command* command : kCommands) {
-    text += fmt::format("  {:<9} {}\n", command->name, command->summary);
+    text += fmt::format("  {:<10} {}\n", command->name, command->summary);
   }
-  text += fmt::format("  {:<9} {}\n", "help", "show the help of a command");
+  text += fmt::format("  {:<10} {}\n", "help", "show the help of a command");
   return text + kHelp;
 }
 

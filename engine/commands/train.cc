@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string_view>
@@ -27,6 +29,7 @@
 #include "engine/config/platform_rank.h"
 #include "engine/data/content_hash.h"
 #include "engine/data/objects.h"
+#include "engine/data/statistics.h"
 #include "engine/gpu/card_group.h"
 #include "engine/math/allocator.h"
 #include "engine/math/optimizer.h"
@@ -174,6 +177,58 @@ Status prepare_save_folder(const trainer::TrainOptions& options) {
                            names.back()),
                "--resume continues from there; --from_scratch starts from the beginning and moves "
                "them to a folder of their own; or choose another --save_dir"};
+}
+
+// The statistics of a job that needs some and names none.
+struct OwnStatistics {
+  std::string path;
+  UniqueFd memory = {};  // contains the file, unless a snapshot has it
+};
+
+// The statistics in the snapshot that the training continues from, since its parameters belong to
+// these; "" if it begins anew.
+Result<std::string> statistics_to_continue_with(const trainer::TrainOptions& options) {
+  std::vector<std::string> snapshots;
+  if (options.start_pass > 0)
+    snapshots = {trainer::pass_directory(options.save_dir, options.start_pass - 1)};
+  if (options.resume && !options.save_dir.empty()) {
+    PADDLE_TRY(const auto names, snapshot::snapshot_names(options.save_dir));
+    for (const std::string& name : names) snapshots.push_back(options.save_dir + "/" + name);
+    std::ranges::reverse(snapshots);  // the newest first
+  }
+  for (const std::string& snapshot : snapshots) {
+    const auto path = std::filesystem::absolute(snapshot + "/" + inference::kStatisticsFile);
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(path, ignored)) return path.string();
+  }
+  return std::string();
+}
+
+// kUsage: other trainers need the same statistics. kData: as a pass over the training data.
+Result<OwnStatistics> own_statistics(const trainer::TrainOptions& options,
+                                     const config::JobConfig& job) {
+  if (options.num_gradient_servers > 1) {
+    return Error{Errc::kUsage,
+                 fmt::format("{} names no [data] statistics, which all {} trainers must share",
+                             options.config, options.num_gradient_servers),
+                 fmt::format("paddle statistics --config={} --output=FILE makes them; then add "
+                             "--set=data.statistics=FILE to each trainer",
+                             options.config)};
+  }
+  PADDLE_TRY(const std::string found, statistics_to_continue_with(options));
+  if (!found.empty()) return OwnStatistics{found};
+  // A folder that this training may not use is an error before the data is read.
+  if (!options.from_scratch) PADDLE_TRY_STATUS(prepare_save_folder(options));
+  PADDLE_TRY(const data::Statistics observed,
+             data::observe_training(job, config::folder_of(options.config), 0, 1));
+  PADDLE_TRY(const config::DataStatistics result, observed.result());
+  const std::string note = fmt::format("statistics of {} training records", result.records);
+  options.local && !options.verbose ? log_plain(note) : log_info("{}", note);
+  const std::string text = config::statistics_text(result);
+  UniqueFd memory(::memfd_create("statistics.json", MFD_CLOEXEC));
+  if (!memory || !write_at(memory.get(), as_bytes(text), 0))
+    return system_error(Errc::kResource, "keep statistics in memory");
+  return OwnStatistics{fmt::format("/proc/self/fd/{}", memory.get()), std::move(memory)};
 }
 
 // The model's description for the snapshots that this trainer saves; null: it saves none.
@@ -577,6 +632,12 @@ Status train(trainer::TrainOptions options) {
   trainer::Stepping stepping;
   const PulseThread pulse([&stepping] { return stepping.pulse(); });
   PADDLE_TRY(config::ResolvedJob resolved, config::resolve_job(options.config, options.overrides));
+  OwnStatistics statistics;  // as long as the file is read
+  if (config::lacks_statistics(resolved.config.data)) {
+    PADDLE_TRY(statistics, own_statistics(options, resolved.config));
+    options.overrides.push_back("data.statistics=" + statistics.path);
+    PADDLE_TRY(resolved, config::resolve_job(options.config, options.overrides));
+  }
   config::JobConfig& job = resolved.config;
   PADDLE_TRY(job.train.batch_size,
              job.train.batch_size_of(options.trainer_id, options.num_gradient_servers));
