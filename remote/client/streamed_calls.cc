@@ -346,6 +346,7 @@ long long timeout_ms(const CommandSpec& command) {
 RunRequest to_wire(const CommandSpec& command) {
   RunRequest request;
   for (const std::string& argument : command.arguments) request.add_arguments(argument);
+  request.mutable_environment()->insert(command.environment.begin(), command.environment.end());
   request.set_timeout_ms(static_cast<std::uint64_t>(std::max<long long>(timeout_ms(command), 0)));
   request.set_window(kOutputWindow);
   return request;

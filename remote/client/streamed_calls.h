@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -84,6 +85,7 @@ class NodeFiles {
 struct CommandSpec {
   std::vector<std::string> arguments;  // argv; no shell interprets it
   Duration timeout{};                  // zero: none; after it SIGTERM, then SIGKILL after a grace
+  std::map<std::string, std::string> environment = {};  // overrides the node's
 };
 struct CommandEnd {
   int exit_code = 0;

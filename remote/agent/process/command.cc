@@ -38,7 +38,8 @@ void complain(const char* what) {
 }
 
 // Turns the forked child of a single-threaded program into the command.
-[[noreturn]] void become(char* const* arguments, int out, int error) {
+[[noreturn]] void become(const wire::agent::RunRequest& request, char* const* arguments, int out,
+                         int error) {
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const int null = ::open("/dev/null", O_RDONLY);
@@ -51,6 +52,8 @@ void complain(const char* what) {
   const char* const home = ::getenv("HOME");
   if (home != nullptr && ::chdir(home) != 0) complain(home);
   restore_cores();
+  for (const auto& [name, value] : request.environment())
+    ::setenv(name.c_str(), value.c_str(), 1);
   ::execvp(arguments[0], arguments);
   const int code = errno == ENOENT ? kNotFound : kNotRun;
   complain(arguments[0]);
@@ -106,7 +109,7 @@ Status Command::start(const wire::agent::RunRequest& request) {
   PADDLE_TRY_STATUS(set_nonblocking(error.read.get()));
   pid_ = ::fork();
   if (pid_ < 0) return system_error(Errc::kResource, "fork");
-  if (pid_ == 0) become(arguments.data(), out.write.get(), error.write.get());
+  if (pid_ == 0) become(request, arguments.data(), out.write.get(), error.write.get());
   out_ = std::move(out.read);
   error_ = std::move(error.read);
   end_ = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));

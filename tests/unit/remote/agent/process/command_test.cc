@@ -32,6 +32,17 @@ Ran run(AgentClient& agent, const std::vector<std::string>& arguments, Duration 
   return ran;
 }
 
+TEST_F(AgentTest, CommandGetsTheNodesVariablesAndItsOwn) {
+  auto agent = connect_agent();
+  std::string said;
+  const auto end = agent->run(
+      {.arguments = {"/bin/sh", "-c", "echo $OWN $HOME"},
+       .environment = {{"OWN", "a b"}, {"HOME", "/nowhere"}}},
+      [&](std::string_view text, bool) { said += text; }, nullptr);
+  ASSERT_TRUE(end) << end.error().message;
+  EXPECT_EQ(said, "a b /nowhere\n");
+}
+
 TEST_F(AgentTest, CommandGetsItsArgumentsAsTheyAreAndTellsItsExitCode) {
   auto agent = connect_agent();
   const Ran ran = run(*agent, {"/bin/sh", "-c", "echo \"$1\"; echo bad >&2; cat; exit 7", "sh",
