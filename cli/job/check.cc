@@ -183,7 +183,7 @@ void note_backups(Context& context, const config::DataConfig& data, const Worksp
       if (ends_like_backup(name) || is_autosave) found.insert(file);
     }
   };
-  add(data.test, workspace.test);
+  add(data.test_fraction > 0 ? data.train : data.test, workspace.test);
   for (const auto& share : workspace.trainer_data) add(data.train, share);
   if (found.empty()) return;
   const bool is_one = found.size() == 1;

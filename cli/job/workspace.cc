@@ -335,8 +335,10 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
     workspace.trainer_data.push_back(std::move(files));
   }
   PADDLE_TRY_STATUS(check_data(workspace, job.data, "train", job.data.train, data));
-  PADDLE_TRY(workspace.test, data_of_trainer(workspace, job.data, job.data.test, 0, 1, nullptr));
-  PADDLE_TRY_STATUS(check_data(workspace, job.data, "test", job.data.test,
+  // Trainer 0 tests on held-out records of all training files.
+  const std::string& tested = job.data.test_fraction > 0 ? job.data.train : job.data.test;
+  PADDLE_TRY(workspace.test, data_of_trainer(workspace, job.data, tested, 0, 1, nullptr));
+  PADDLE_TRY_STATUS(check_data(workspace, job.data, "test", tested,
                                {workspace.test.begin(), workspace.test.end()}));
   data.insert(workspace.test.begin(), workspace.test.end());
   PADDLE_TRY_STATUS(FolderWalk(workspace, data).run(""));

@@ -23,7 +23,7 @@ struct Workspace {
   std::string name;                          // its last component
   std::vector<std::string> common;           // job.toml, dictionary, scripts: every node
   std::map<std::string, std::string> links;  // symbolic links and their targets: every node
-  std::vector<std::string> test;             // for the node of trainer 0
+  std::vector<std::string> test;             // for the node of trainer 0: files with held-out data
   std::vector<std::vector<std::string>> trainer_data;  // by trainer: its part of [data] train
   std::vector<std::string> snapshots;                  // folders that were left out
   bool mounted = false;              // [data] train is mounted, or objects; not in the workspace

@@ -108,6 +108,22 @@ TEST_F(WorkspaceTest, OfObjectsNothingIsPushed) {
   EXPECT_EQ(workspace->common, (std::vector<std::string>{"data/train", "job.toml", "objects.sh"}));
 }
 
+TEST_F(WorkspaceTest, Trainer0GetsAllTrainingFilesIfAPartOfTheirRecordsIsHeldOut) {
+  for (const char* file : {"data/part-0", "data/part-1", "data/part-2"}) write(path(file), "1\n");
+  job_.data.train = "data/part-*";
+  const auto scanned = [&] { return scan_workspace(path("").string(), job_, 2); };
+  auto workspace = scanned();
+  ASSERT_TRUE(workspace) << workspace.error().message;
+  EXPECT_TRUE(workspace->test.empty());
+  job_.data.test_fraction = 0.1;
+  workspace = scanned();
+  ASSERT_TRUE(workspace) << workspace.error().message;
+  const std::vector<std::string> all{"data/part-0", "data/part-1", "data/part-2"};
+  EXPECT_EQ(workspace->test, all);
+  EXPECT_EQ(workspace->trainer_data[0], (std::vector<std::string>{all[0], all[2]}));
+  EXPECT_EQ(workspace->trainer_data[1], std::vector<std::string>{all[1]});
+}
+
 TEST_F(WorkspaceTest, LinksWithinAreKeptAndOthersRefused) {
   write(path("lib/real"), "x");
   fs::create_directories(path("bin"));
