@@ -36,6 +36,7 @@
 #include "cli/job/settings.h"
 #include "cli/job/setup.h"
 #include "cli/job/start.h"
+#include "cli/job/statistics.h"
 #include "cli/job/trainer_environment.h"
 #include "cli/job/warm_start.h"
 #include "cli/report/record.h"
@@ -745,6 +746,9 @@ Result<std::size_t> begin(Context& context, ClusterSession& session, const Train
                prepare_to_resume(context, cluster, job.nodes.chosen, plan, job.snapshot));
   }
   PADDLE_TRY_STATUS(run_setup(context, session, plan, job.workspace));
+  PADDLE_TRY_STATUS(
+      give_statistics(context, session, plan, job.workspace,
+                      {job.engines.engine.remote_path, job.to.output, job.snapshot.name}));
   if (job.is_known) PADDLE_TRY_STATUS(forget_last_run(context, cluster, job.nodes.chosen, plan));
   PADDLE_TRY_STATUS(keep_settings(context, session, job, plan));
   keep_command(context, job, plan);

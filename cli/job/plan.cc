@@ -10,6 +10,7 @@
 
 #include "base/rng.h"
 #include "cli/job/folders.h"
+#include "cli/job/statistics.h"
 #include "cli/job/trainer_environment.h"
 #include "cli/watch/metrics_line.h"
 
@@ -187,6 +188,9 @@ struct Planner {
       }
       if (i == 0 && request.from)
         trainer.spec.arguments.push_back("--init_model_path={root}/" + start_folder());
+      if (workspace.lacks_statistics)  // the path is relative to the workspace
+        trainer.spec.arguments.push_back(
+            fmt::format("--set=data.statistics=../{}", kStatisticsFile));
       const bool is_engine = workspace.command.empty();
       if (is_engine && workspace.snapshot_copies > 1 && i == copying_trainer(placement))
         trainer.spec.arguments.emplace_back("--saves_copy");

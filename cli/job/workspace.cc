@@ -327,6 +327,7 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   workspace.has_group = job.has_group() && job.command.empty();
   workspace.has_node_groups = job.has_node_groups() && job.command.empty();
   workspace.has_network = job.has_network();
+  workspace.lacks_statistics = job.command.empty() && config::lacks_statistics(job.data);
   std::set<std::string> data;
   for (std::uint32_t trainer = 0; trainer < trainers; ++trainer) {
     PADDLE_TRY(auto files, data_of_trainer(workspace, job.data, job.data.train, trainer, trainers,

@@ -38,6 +38,7 @@ struct Workspace {
   bool has_group = false;                  // trainers keep dense parameters among themselves
   bool has_node_groups = false;            // the trainers of a node push one sum of gradients
   bool has_network = true;                 // job.toml describes a network, for `paddle plan`
+  bool lacks_statistics = false;  // the engine's trainers need them, and [data] names no file
 
   // Whether each trainer gets its own port to listen on.
   bool trainers_listen() const { return !command.empty() || trainers_talk(); }

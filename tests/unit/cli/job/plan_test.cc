@@ -182,6 +182,21 @@ TEST(JobPlan, TheFirstTrainerOfAnotherNodeSavesCopies) {
   EXPECT_FALSE(copying_trainer({{0, 1}, {1, 1}, {0, 1}})) << "a node of pservers saves nothing";
 }
 
+TEST(JobPlan, TrainersThatLackStatisticsReadThoseOfTheJob) {
+  Workspace workspace = workspace_of(2);
+  for (const bool lacks : {false, true}) {
+    workspace.lacks_statistics = lacks;
+    const auto plan =
+        plan_job(two_hosts(), {"j", "bin/paddle-1", {}}, *place_job(two_hosts(), 2, 1),
+                 {{"10.0.0.1", "10.0.0.2"}}, workspace);
+    ASSERT_TRUE(plan) << plan.error().message;
+    for (const PlannedProcess& trainer : plan->trainers) {
+      EXPECT_EQ(trainer.spec.directory, "jobs/j/workspace");
+      EXPECT_EQ(has(trainer, "--set=data.statistics=../statistics.json"), lacks);
+    }
+  }
+}
+
 TEST(JobPlan, SecretsReachTheProcesses) {
   const JobPlan plan = plan_of(two_hosts(), 1, 1);
   EXPECT_TRUE(has(plan.trainers[0], "--key_file={root}/jobs/j/keys/trainer-0"));
