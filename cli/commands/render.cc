@@ -123,20 +123,21 @@ Status run_render(Context& context, const RenderOptions& options) {
   }
   PADDLE_TRY(const std::string endpoints, read_file(folder + "endpoints.sh", kTemplateBytesMax));
   PADDLE_TRY(KubernetesJob kubernetes, kubernetes_job(options, workspace, folder));
-  PlatformJob rendered{.name = options.job.empty()
-                                   ? std::filesystem::path(workspace).filename().string()
-                                   : options.job,
-                       .workspace = workspace,
-                       .engine = context.engine,
-                       .trainers = options.trainers,
-                       .pservers = pservers,
-                       .overrides = options.overrides,
-                       .kubernetes = std::move(kubernetes),
-                       .command = job.command,
-                       .own_program = own_program,
-                       .endpoints = endpoints,
-                       .has_group = job.has_group() && job.command.empty(),
-                       .has_node_groups = has_node_groups};
+  PlatformJob rendered{
+      .name =
+          options.job.empty() ? std::filesystem::path(workspace).filename().string() : options.job,
+      .workspace = workspace,
+      .engine = context.engine,
+      .trainers = options.trainers,
+      .pservers = pservers,
+      .overrides = options.overrides,
+      .kubernetes = std::move(kubernetes),
+      .command = job.command,
+      .own_program = own_program,
+      .endpoints = endpoints,
+      .has_group = job.has_group() && job.command.empty(),
+      .has_node_groups = has_node_groups,
+      .lacks_statistics = job.command.empty() && config::lacks_statistics(job.data)};
   if (!options.cluster.empty()) {
     PADDLE_TRY(const ClusterSpec cluster, choose_cluster_file(context.directory, options.cluster));
     rendered.has_cluster = true;

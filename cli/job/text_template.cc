@@ -152,12 +152,13 @@ struct Condition {
   bool (*holds)(const PlatformJob& job);
 };
 
-constexpr std::array<Condition, 7> kConditions = {{
+constexpr std::array<Condition, 8> kConditions = {{
     {"pservers", [](const PlatformJob& job) { return job.pservers > 0; }},
     {"secret", has_secret},
     {"printed_key", prints_key},
     {"own_program", [](const PlatformJob& job) { return !job.command.empty(); }},
     {"cluster", [](const PlatformJob& job) { return job.has_cluster; }},
+    {"statistics", [](const PlatformJob& job) { return job.lacks_statistics; }},
     {"nfs", [](const PlatformJob& job) { return !job.kubernetes.nfs.empty(); }},
     {"prepare", [](const PlatformJob& job) { return job.kubernetes.has_data_job; }},
 }};
@@ -190,10 +191,10 @@ Result<std::string> choose_lines(std::string_view file, std::string_view text,
       out += whole;
     }
     if (is_good) continue;
-    return Error{Errc::kUsage,
-                 fmt::format("{}:{}: '{}' is out of place", file, line, escape_control(word)),
-                 "use {{if pservers}}, secret, printed_key, own_program, cluster, nfs or prepare, "
-                 "with {{else}} and {{end}}, and do not nest them"};
+    return Error{
+        Errc::kUsage, fmt::format("{}:{}: '{}' is out of place", file, line, escape_control(word)),
+        "use {{if pservers}}, secret, printed_key, own_program, cluster, statistics, nfs or "
+        "prepare, with {{else}} and {{end}}, and do not nest them"};
   }
   return out;
 }

@@ -46,9 +46,10 @@ struct PlatformJob {
   std::vector<std::string> command = {};  // the user's own trainer program; none: the engine
   std::string own_program = {};           // text of own_program.sh, for `command`
   std::string endpoints = {};             // text of endpoints.sh
-  bool has_group = false;        // the engine's trainers keep dense parameters among themselves
-  bool has_node_groups = false;  // the trainers of one node push one sum
-  bool has_cluster = false;      // the ports are from a cluster file
+  bool has_group = false;         // the engine's trainers keep dense parameters among themselves
+  bool has_node_groups = false;   // the trainers of one node push one sum
+  bool has_cluster = false;       // the ports are from a cluster file
+  bool lacks_statistics = false;  // the engine's trainers need them, and [data] names no file
   std::uint16_t first_port = 7164, ports_num = 1, ports_num_for_sparse = 1;
   std::string transport = "sealed";  // from a cluster file
 };
@@ -61,9 +62,10 @@ Result<std::string_view> platform_file(std::string_view name);
 // the lines between {{if CONDITION}}, {{else}} and {{end}} whose condition is true: `pservers`:
 // there are some; `secret`: its processes prove a key to each other; `printed_key`: the text holds
 // that key; `own_program`: trainers run a user's program; `cluster`:
-// there is a cluster file; `nfs`, `prepare`: of KubernetesJob. kUsage: a name without a letter or
-// digit, a control character in a value (a line break would end a comment or a YAML block), an
-// `nfs` that is not SERVER:/PATH, or an unknown {{word}}.
+// there is a cluster file; `statistics`: the script makes statistics of the training data; `nfs`,
+// `prepare`: of KubernetesJob. kUsage: a name without a letter or digit, a control character in a
+// value (a line break would end a comment or a YAML block), an `nfs` that is not SERVER:/PATH, or
+// an unknown {{word}}.
 Result<std::string> fill_template(std::string_view file, std::string_view text,
                                   const PlatformJob& job);
 

@@ -14,7 +14,7 @@ else
   workspace=$volume output=$volume/output/$job
 fi
 node=$output/node_$index
-stopping= server= trainer= asked= awaited=
+stopping= server= trainer= asked= awaited= statistics=
 
 # SIGTERM to one trainer stops the whole job; a second one would end the trainer at once. The snapshot needs all
 # pservers, which end when all trainers have left.
@@ -121,7 +121,8 @@ run_processes() {
 {{else}}
     start "trainer-$index" train "$volume/bin/paddle" train "$@" --trainer_id="$index" --pservers="$pservers" \
       --config=job.toml --save_dir="$output" --resume --metrics="$node/metrics.jsonl" --connect_timeout=60 \
-      ${TRAINER_COUNT:+--trainer_count="$TRAINER_COUNT"}{{group_flag}}{{set_flags}}
+      ${TRAINER_COUNT:+--trainer_count="$TRAINER_COUNT"}{{group_flag}}{{set_flags}} \
+      ${statistics:+--set=data.statistics="$statistics"}
 {{end}}
     trainer=$pid
   fi
@@ -194,6 +195,14 @@ mkdir -p "$node" || exit 7
 trainer_port=$((first_port + ports_num + ports_num_for_sparse))
 {{else}}
 trainer_port=$first_port
+{{end}}
+{{if statistics}}
+# The constants by which columns of the data are prepared: pod 0 makes them for all trainers.
+statistics=$output/node_0/statistics.json
+if [ "$index" -eq 0 ] && [ ! -e "$statistics" ]; then
+  "$volume/bin/paddle" statistics --config=job.toml --output="$statistics"{{set_flags}} || exit
+fi
+until [ -e "$statistics" ]; do wait_for "statistics of the data, which pod 0 makes"; done
 {{end}}
 describe_machine > "$node/machines.jsonl"
 # Starts of this pod and of those before it with its number.

@@ -49,6 +49,12 @@ TRAINER
 cd "$workspace"
 {{end}}
 
+{{if statistics}}
+# The constants by which columns of the data are prepared, made once for all trainers.
+statistics=$run/statistics.json
+"$engine" statistics --config="$workspace/job.toml" --output="$statistics"{{set_flags}}
+
+{{end}}
 set -- --host "$slots" --map-by node --rank-by node "$@"
 {{if pservers}}
 set -- "$@" -np {{pservers}} "$engine" pserver --rank_from=openmpi --pservers="$pservers" \
@@ -60,6 +66,7 @@ mpirun "$@" -np {{trainers}} sh "$run/trainer" "$run" "$pservers" "$trainers" "$
 mpirun "$@" \
   -np {{trainers}} "$engine" train --rank_from=openmpi --pservers="$pservers" --key_file="$run/job.key" \
     --ports_num=$ports_num --ports_num_for_sparse=$ports_num_for_sparse --job_tag={{name}} --transport={{transport}} \
-    --connect_timeout=60 --config="$workspace/job.toml" --save_dir="$run"{{group_flag}}{{set_flags}}
+    --connect_timeout=60 --config="$workspace/job.toml" --save_dir="$run"{{group_flag}}{{set_flags}} \
+    ${statistics:+--set=data.statistics="$statistics"}
 {{end}}
 echo "results are in $run"

@@ -63,9 +63,17 @@ TRAINER
 cd "$workspace"
 {{end}}
 
+{{if statistics}}
+# The constants by which columns of the data are prepared, made once for all trainers.
+statistics=$run/statistics.json
+[ -e "$statistics" ] || srun --nodes=1 --ntasks=1 "$engine" statistics --config="$workspace/job.toml" \
+  --output="$statistics"{{set_flags}}
+
+{{end}}
 # Cyclic: task i is on node i modulo their number, as the addresses are.
 export PADDLE_ENGINE="$engine" PADDLE_WORKSPACE="$workspace" PADDLE_RUN="$run" PADDLE_RESUME="$resume"
 export PADDLE_PSERVERS="$pservers" PADDLE_TRAINERS="$trainers" PADDLE_MASTER="$master"
+export PADDLE_STATISTICS="${statistics:-}"
 cat > "$run/task" <<'TASK'
 [ "$SLURM_PROCID" -ge {{pservers}} ] || exec "$PADDLE_ENGINE" pserver "$@"
 {{if own_program}}
@@ -73,7 +81,8 @@ sh "$PADDLE_RUN/trainer" "$PADDLE_RUN" "$PADDLE_PSERVERS" "$PADDLE_TRAINERS" "$P
 {{else}}
 trainers=$PADDLE_TRAINERS
 "$PADDLE_ENGINE" train "$@" --connect_timeout=60 --config="$PADDLE_WORKSPACE/job.toml" \
-  --save_dir="$PADDLE_RUN" --resume{{group_flag}}{{set_flags}} &
+  --save_dir="$PADDLE_RUN" --resume{{group_flag}}{{set_flags}} \
+  ${PADDLE_STATISTICS:+--set=data.statistics="$PADDLE_STATISTICS"} &
 {{end}}
 [ "$SLURM_PROCID" -ne {{pservers}} ] || echo "$SLURMD_NODENAME $!" > "$PADDLE_RUN/leader"
 code=0

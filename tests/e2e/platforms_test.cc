@@ -6,9 +6,50 @@
 namespace paddle::test {
 namespace {
 
+// Its column is prepared by statistics, and no file of them is named.
+constexpr const char* kScaledJob = R"([data]
+train = "data/x.csv"
+format = "csv"
+columns = ["x", "y"]
+[[data.slot]]
+name = "x"
+type = "float"
+normalize = "standard"
+[[data.slot]]
+name = "y"
+type = "float"
+[[layer]]
+name = "out"
+type = "fc"
+input = ["x"]
+size = 1
+[[layer]]
+name = "cost"
+type = "squared_error"
+input = ["out"]
+label = "y"
+[optimizer]
+learning_rate = 0.01
+)";
+
 class PlatformsTest : public PlatformsFixture {
  protected:
   void SetUp() override { job_.write_ngram(2, 60); }
+  void write_scaled_job() {
+    folder().write("job.toml", kScaledJob);
+    std::string lines;
+    for (int i = 0; i < 100; ++i) lines += fmt::format("{},{}\n", 500 + i % 7, i % 7);
+    folder().write("data/x.csv", lines);
+  }
+  // The statistics that the run's trainers had are those of its folder.
+  void expect_statistics(const std::string& prefix) {
+    for (const auto& run : fs::directory_iterator(folder() / "output")) {
+      if (!run.path().filename().string().starts_with(prefix)) continue;
+      const std::string text = TemporaryFolder::read(run.path() / "statistics.json");
+      EXPECT_NE(text.find("\"records\":100,"), text.npos) << text;
+      EXPECT_EQ(TemporaryFolder::read(run.path() / "pass-00000/model/statistics.json"), text);
+    }
+  }
 };
 
 TEST_F(PlatformsTest, OpenMpiRunsTheJob) {
@@ -20,6 +61,25 @@ TEST_F(PlatformsTest, OpenMpiRunsTheJob) {
   EXPECT_NE(text.find("trainer 1 of 2"), text.npos) << text;
   EXPECT_NE(text.find("READY pserver 1"), text.npos) << text;
   expect_trained("openmpi-", 1);
+}
+
+TEST_F(PlatformsTest, OpenMpiMakesStatisticsFirst) {
+  if (!fs::exists("/usr/bin/mpirun")) GTEST_SKIP() << "no mpirun here: scripts/deps optional";
+  write_scaled_job();
+  const auto [code, text] = run_under_openmpi(render("openmpi", {"--pservers=1"}), 2);
+  EXPECT_EQ(code, 0) << text;
+  expect_trained("openmpi-", 0);
+  expect_statistics("openmpi-");
+}
+
+TEST_F(PlatformsTest, SlurmMakesStatisticsFirst) {
+  if (const std::string why = slurm_obstacle(); !why.empty()) GTEST_SKIP() << why;
+  write_scaled_job();
+  const auto [code, text] = run_under_slurm(render("slurm", {"--pservers=1"}), 2);
+  if (code == 77) GTEST_SKIP() << text;
+  EXPECT_EQ(code, 0) << text;
+  expect_trained("slurm-1", 0);
+  expect_statistics("slurm-1");
 }
 
 TEST_F(PlatformsTest, SlurmRunsTheJob) {
@@ -296,6 +356,26 @@ TEST_F(PodTest, RunsAPserverATrainerOrBoth) {
   EXPECT_EQ(info.st_mode & 0777U, 0600U);
   ASSERT_EQ(::stat((output + "/node_0").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777U, 0755U) << "the key's umask is for the key alone";
+}
+
+TEST_F(PodTest, TheFirstPodMakesStatisticsAndTheOthersWaitForThem) {
+  write_scaled_job();
+  const std::string file = folder() / "output/ngram/node_0/statistics.json";
+  write_program(
+      "bin/paddle",
+      "#!/bin/sh\necho paddle \"$@\"\n[ \"$1\" != statistics ] || echo made > " + file + "\n");
+  write_program("bin/sleep", "#!/bin/sh\nkill -TERM $PPID\n");
+  const auto [stopped, waits] = pod({"JOB_COMPLETION_INDEX=1"});
+  EXPECT_EQ(stopped, 75);
+  EXPECT_EQ(waits, "paddlectl: waiting for statistics of the data, which pod 0 makes\n");
+  const std::string make = "paddle statistics --config=job.toml --output=" + file;
+  const auto [code, first] = pod({"JOB_COMPLETION_INDEX=0"});
+  EXPECT_EQ(code, 0);
+  EXPECT_TRUE(first.starts_with(make + " --set=train.passes=2\n")) << first;
+  EXPECT_EQ(pod({"JOB_COMPLETION_INDEX=0"}).second.find(make), std::string::npos) << "once";
+  const auto [other, trains] = pod({"JOB_COMPLETION_INDEX=1"});
+  EXPECT_EQ(other, 0);
+  EXPECT_NE(trains.find(" --set=data.statistics=" + file + "\n"), trains.npos) << trains;
 }
 
 TEST_F(PodTest, TakesTheNamesOfEarlierManifests) {

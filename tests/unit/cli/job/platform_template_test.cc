@@ -57,6 +57,14 @@ TEST(PlatformTemplate, LinesOfAnotherKindOfJobAreLeftOut) {
   }
 }
 
+TEST(PlatformTemplate, AJobThatLacksStatisticsMakesThemFirst) {
+  PlatformJob one = job();
+  const std::string text = "{{if statistics}}\nstatistics\n{{end}}\ntrain\n";
+  EXPECT_EQ(*fill_template("slurm.sh", text, one), "train\n");
+  one.lacks_statistics = true;
+  EXPECT_EQ(*fill_template("slurm.sh", text, one), "statistics\ntrain\n");
+}
+
 TEST(PlatformTemplate, ThePortsOfTheClusterFileAreOpenInEveryPod) {
   PlatformJob one = job();
   one.first_port = 8000;
