@@ -1,5 +1,6 @@
 # Runs an exported network on records of a file, and compares its outputs with those of `paddle predict --output=jsonl`.
-# usage: compare.py MODEL FORMAT RECORDS PREDICTED [DICTIONARY]     FORMAT as in job.toml; needs ids.py of docs/model.md
+# usage: compare.py MODEL FORMAT RECORDS PREDICTED DESCRIPTION     FORMAT as in job.toml, or raw; DESCRIPTION: the folder
+# model/ of the snapshot. Needs onnxruntime, or its stand-in beside this file, and ids.py of docs/model.md.
 import json
 import math
 import sys
@@ -8,8 +9,7 @@ import numpy
 import onnxruntime
 from ids import text_id
 
-model, form, records, predicted = sys.argv[1:5]
-dictionary = sys.argv[5] if len(sys.argv) > 5 else None
+model, form, records, predicted, description = sys.argv[1:]
 
 
 def lines(path):
@@ -43,7 +43,7 @@ def criteo():
 
 
 def word_ids():
-    words = {word: number for number, word in enumerate(lines(dictionary))}
+    words = {word: number for number, word in enumerate(lines(description + "/dictionary.txt"))}
     return lambda word: words.get(word, words["<unk>"])
 
 
@@ -88,20 +88,26 @@ def multislot():
             **many("tags", [[int(x) for x in row[1]] for row in slots])}
 
 
-# The raw columns of a csv file: age, income, width, height, level, a, b, click; an empty field is missing.
+# The raw columns of a csv file: age, income, width, height, level, a, b, kind, click; an empty field is missing.
 def raw():
-    rows = [[float(x) if x else math.nan for x in line.split(",")] for line in lines(records)]
-    part = lambda begin, end: floats([row[begin:end] for row in rows])
-    return {"age": part(0, 1), "income": part(1, 2), "size": part(2, 4), "level": part(4, 5), "pair": part(5, 7)}
+    rows = [line.split(",") for line in lines(records)]
+    part = lambda begin, end: floats([[float(x) if x else math.nan for x in row[begin:end]] for row in rows])
+    slots = {slot["name"]: slot for slot in json.load(open(description + "/slots.json"))["slots"]}
+    return {"age": part(0, 1), "income": part(1, 2), "size": part(2, 4), "level": part(4, 5), "pair": part(5, 7),
+            "kind": column([slots["kind"]["labels"].index(row[7]) for row in rows])}
 
 
-def expected(line):
+# What the model gives for a record, from its line of `paddle predict`.
+def answer(line, row):
     line = json.loads(line)
+    if "probabilities" in line:
+        return list(line["probabilities"].values())[-len(row):]
     if "class" in line:
-        return lambda row: max(abs(row[line["class"]] - line["score"]), abs(row.max() - line["score"]))
+        assert row.argmax() == line["class"], (row, line)
+        return [line["score"] if i == line["class"] else row[i] for i in range(len(row))]
     if "score" in line:
-        return lambda row: abs(row[-1] - line["score"])
-    return lambda row: numpy.abs(row - floats(line.get("values", line.get("scores")))).max()
+        return [*row[:-1], line["score"]]
+    return line.get("values", line.get("scores"))
 
 
 session = onnxruntime.InferenceSession(model)
@@ -110,6 +116,7 @@ wanted = {each.name for each in session.get_inputs()}
 rows = session.run(None, {name: value for name, value in feeds.items() if name in wanted})[0]
 answers = lines(predicted)
 assert len(rows) == len(answers) > 0, (len(rows), len(answers))
-off = [expected(line)(row) for row, line in zip(rows, answers)]
-assert max(off) < 1e-5, max(off)
-print("equal", len(off))
+wanted = floats([answer(line, row) for row, line in zip(rows, answers)])
+off = numpy.abs(rows - wanted) / numpy.maximum(1, numpy.abs(wanted))
+assert off.max() < (2e-6 if "values" in json.loads(answers[0]) else 1e-6), off.max()
+print(f"equal: {len(rows)} records, {off.max():.1e}, onnxruntime {onnxruntime.__version__}")

@@ -1,5 +1,5 @@
-# A stand-in for onnxruntime, which Debian does not have: it checks a model with the package onnx, and runs it with numpy,
-# node by node as ONNX's operators are described. It knows those that `paddle export --format=onnx` writes.
+# A stand-in for onnxruntime on systems without it, such as Debian 12: it checks a model with the package onnx, and runs it
+# with numpy, node by node as ONNX's operators are described. It knows those that `paddle export --format=onnx` writes.
 import math
 
 import numpy
@@ -7,6 +7,8 @@ import onnx
 import onnx.checker
 import onnx.numpy_helper
 import onnx.shape_inference
+
+__version__ = "of tests/support/onnx/standin"
 
 TYPES = {onnx.TensorProto.FLOAT: numpy.float32, onnx.TensorProto.INT64: numpy.int64,
          onnx.TensorProto.DOUBLE: numpy.float64}
