@@ -1,5 +1,6 @@
 // scripts/deps forbids services to start while it installs, and must not forbid it any longer. A
-// folder of the test is mounted over /usr/sbin, where the file that forbids it lies.
+// folder of the test is mounted over /usr/sbin, where the file that forbids it lies, and a file
+// over the one that names the system.
 #include <signal.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@ class DepsTest : public ::testing::Test {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can mount";
     if (::access(kUnshare, X_OK) != 0) GTEST_SKIP() << "no unshare";
     fs::create_directories(folder_ / "sbin");
+    set_system("ID=debian\nVERSION_ID=\"12\"\n");
     program("dpkg-query", "exit 1");
     program("apt-get", "case $1 in update) exit ;; esac\necho installs\nexec sleep 0.3");
     Process tried({kUnshare, "--mount", "/bin/true"}, folder_ / "tried");
@@ -31,9 +33,11 @@ class DepsTest : public ::testing::Test {
     folder_.write("bin/" + name, "#!/bin/sh\n" + script + "\n");
     fs::permissions(folder_ / ("bin/" + name), fs::perms::owner_all);
   }
-  Process deps(const std::string& output) {
-    const std::string script =
-        "mount --bind " + folder_ / "sbin" + " /usr/sbin && exec " + DEPS_SCRIPT + " build";
+  void set_system(const std::string& os_release) { folder_.write("os-release", os_release); }
+  Process deps(const std::string& output, const std::string& sets = "build") {
+    const std::string script = "mount --bind " + folder_ / "sbin" + " /usr/sbin && mount --bind " +
+                               folder_ / "os-release" + " /etc/os-release && exec " + DEPS_SCRIPT +
+                               " " + sets;
     return Process({kUnshare, "--mount", "/bin/sh", "-c", script}, folder_ / output,
                    {"PATH=" + folder_ / "bin" + ":/usr/bin:/bin"});
   }
@@ -72,6 +76,21 @@ TEST_F(DepsTest, AnotherOnesPolicyStays) {
   Process running = deps("running");
   EXPECT_EQ(running.wait(), 0) << running.output();
   EXPECT_TRUE(forbidden());
+}
+
+// scripts/systems runs all tests with the packages of "test", exported models too.
+TEST_F(DepsTest, TestsGetOnnxruntimeWhereTheSystemHasIt) {
+  const auto installs = [&](const std::string& name, const std::string& os_release) {
+    set_system(os_release);
+    Process running = deps(name, "test");
+    EXPECT_EQ(running.wait(), 0) << running.output();
+    EXPECT_NE(running.output().find(" python3 "), std::string::npos) << running.output();
+    return running.output().find(" python3-onnxruntime") != std::string::npos;
+  };
+  EXPECT_FALSE(installs("debian-12", "ID=debian\nVERSION_ID=\"12\"\n"));
+  EXPECT_FALSE(installs("ubuntu", "ID=ubuntu\nVERSION_ID=\"24.04\"\n"));
+  EXPECT_TRUE(installs("debian-13", "ID=debian\nVERSION_ID=\"13\"\n"));
+  EXPECT_TRUE(installs("debian-testing", "ID=debian\n")) << "Debian testing has no number";
 }
 
 }  // namespace paddle::test
