@@ -412,10 +412,10 @@ std::vector<Value> Network::values(const Tally& tally) const {
   Totals left{own.counts, own.sums, own.histograms, own.grouped};
   std::vector<Value> found;
   for (const auto& evaluator : evaluators_) {
-    evaluator->values({left.counts.first(evaluator->counts()), left.sums.first(evaluator->sums()),
-                       left.histograms.first(evaluator->histograms()),
-                       left.grouped.first(evaluator->grouped())},
-                      found);
+    evaluator->values(
+        {left.counts.first(evaluator->counts()), left.sums.first(evaluator->sums()),
+         left.histograms.first(evaluator->histograms()), left.grouped.first(evaluator->grouped())},
+        found);
     left = {left.counts.subspan(evaluator->counts()), left.sums.subspan(evaluator->sums()),
             left.histograms.subspan(evaluator->histograms()),
             left.grouped.subspan(evaluator->grouped())};

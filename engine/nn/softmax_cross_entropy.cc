@@ -22,8 +22,8 @@ class SoftmaxCrossEntropy final : public Cost {
       PADDLE_TRY(const std::uint64_t label, labels().class_of(run, run.begin + row));
       const float by = weight(run, row);
       float* gradient = gradient_row(run, access, row);
-      const kernels::SoftmaxCost result = kernels::softmax_cross_entropy(
-          width, logits + row * width, label, scale * by, gradient);
+      const kernels::SoftmaxCost result =
+          kernels::softmax_cross_entropy(width, logits + row * width, label, scale * by, gradient);
       if (by == 0) std::fill_n(gradient, width, 0.0F);  // the kernel writes no gradient of 0
       cost_sum += by * result.cost;
       predictions[row] = static_cast<std::uint32_t>(result.prediction);

@@ -52,8 +52,7 @@ void complain(const char* what) {
   const char* const home = ::getenv("HOME");
   if (home != nullptr && ::chdir(home) != 0) complain(home);
   restore_cores();
-  for (const auto& [name, value] : request.environment())
-    ::setenv(name.c_str(), value.c_str(), 1);
+  for (const auto& [name, value] : request.environment()) ::setenv(name.c_str(), value.c_str(), 1);
   ::execvp(arguments[0], arguments);
   const int code = errno == ENOENT ? kNotFound : kNotRun;
   complain(arguments[0]);

@@ -114,7 +114,8 @@ TEST(Docs, ClusterPageHasEveryKeyAndNoOther) {
 
 TEST(Docs, ProvidersPageHasEveryKeyAndNoOther) {
   Words known;
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(kSource) + "cli/cluster")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(kSource) + "cli/cluster")) {
     const std::string name = entry.path().filename().string();
     if (!name.ends_with("provider.cc")) continue;
     for (const std::string& key : keys_read(text_of("cli/cluster/" + name))) known.insert(key);
@@ -201,8 +202,7 @@ TEST(Docs, LinesOfTrainingShowTwoDigits) {
         matches(text_of(page), R"re(\n    pass [^\n]*held-out cost ([^\n]*) \(\d+ samples\))re");
     EXPECT_GE(numbers.size(), 2U) << page;
     for (const std::string& number : numbers) {
-      static const std::regex two(
-          R"re((0\.0?\d\d|[1-9]\d0*), \w+ (0\.\d\d|[1-9]\d))re");
+      static const std::regex two(R"re((0\.0?\d\d|[1-9]\d0*), \w+ (0\.\d\d|[1-9]\d))re");
       EXPECT_TRUE(std::regex_match(number, two)) << page << ": " << number;
     }
   }

@@ -39,9 +39,8 @@ TEST(TestCurves, AreThoseOfTheLastTest) {
   for (std::uint64_t pass = 0; pass < 3; ++pass) {
     leader.metrics.push_back(line_of(pass < 2 ? "test" : "train", pass, 10, 0.4, {{"auc", 0.5}}));
     const double y = 0.25 * static_cast<double>(pass);
-    leader.metrics.back().lists = {{"curve:roc:auc", {0, 0, 0.5, y, 1, 1}},
-                                   {"lags", {1, 2}},
-                                   {"curve:broken", {1, 2}}};
+    leader.metrics.back().lists = {
+        {"curve:roc:auc", {0, 0, 0.5, y, 1, 1}}, {"lags", {1, 2}}, {"curve:broken", {1, 2}}};
   }
   const auto curves = test_curves(&leader);
   ASSERT_EQ(curves.size(), 1U);

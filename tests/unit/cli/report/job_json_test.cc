@@ -119,10 +119,11 @@ TEST(JobJson, HasTheProcessesAsTheNodesLeftThem) {
 TEST(JobJson, HasCurvesByTheBatchesOfAllPasses) {
   const Parsed job = finished_job();
   ASSERT_EQ(job["evaluators"].size(), 2U);
-  EXPECT_EQ(job["evaluators"][0].text(),
-            R"({"name": "auc", "higher_is_better": true, "one_is_best": false, "held_out": [[50, 0.75], [100, 0.75]], )"
-            R"("training": [[50, 0.7], [100, 0.7]], "best": {"value": 0.75, "pass": 0}, )"
-            R"("last": {"value": 0.75, "pass": 1}})");
+  EXPECT_EQ(
+      job["evaluators"][0].text(),
+      R"({"name": "auc", "higher_is_better": true, "one_is_best": false, "held_out": [[50, 0.75], [100, 0.75]], )"
+      R"("training": [[50, 0.7], [100, 0.7]], "best": {"value": 0.75, "pass": 0}, )"
+      R"("last": {"value": 0.75, "pass": 1}})");
   EXPECT_EQ(job["evaluators"][1]["name"], "cost");
   EXPECT_EQ(job["evaluators"][1]["held_out"].text(), "[[50, 1.25], [100, 1.25]]");
   const Parsed& curve = job["curves"][0];

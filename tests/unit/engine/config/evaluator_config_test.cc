@@ -33,8 +33,8 @@ TEST_F(JobConfigTest, NamesMistakesOfEvaluators) {
             "job.toml:27:9: 'none' is not a layer");
   EXPECT_EQ(wrong("name = \"cost\"\ntype = \"auc\"\ninput = \"output\"\nlabel = \"next\""),
             "job.toml:26:8: the name 'cost' is reserved in metrics.jsonl");
-  for (const std::string name :
-       {"first_cost", "why", "sparse_lags", "higher_is_better", "one_is_best", "total_auc", "curve:roc:auc"})
+  for (const std::string name : {"first_cost", "why", "sparse_lags", "higher_is_better",
+                                 "one_is_best", "total_auc", "curve:roc:auc"})
     EXPECT_EQ(
         wrong("name = \"" + name + "\"\ntype = \"auc\"\ninput = \"output\"\nlabel = \"next\""),
         "job.toml:26:8: the name '" + name + "' is reserved in metrics.jsonl");

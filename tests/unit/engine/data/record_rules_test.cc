@@ -87,8 +87,7 @@ TEST_F(RecordRulesTest, SeveralLabelsWhereOneIsReadAreABadRecord) {
   EXPECT_EQ(parse("1,1,4\n").size(), 1U);
   EXPECT_EQ(mistake("1,1,4\n1|2,1,4\n"),
             "bad.txt:2: layer 'cost': slot 'y' has 2 ids, but only one is read");
-  EXPECT_EQ(mistake(",1,4\n"),
-            "bad.txt:1: layer 'cost': slot 'y' has 0 ids, but only one is read");
+  EXPECT_EQ(mistake(",1,4\n"), "bad.txt:1: layer 'cost': slot 'y' has 0 ids, but only one is read");
 }
 
 TEST_F(RecordRulesTest, WholeLinesOfOtherFormatsAreLeftOut) {
