@@ -66,7 +66,7 @@ class JobWriter {
   // A few words for the network.
   std::string network() const {
     const bool is_linear = !has_deep_;
-    const std::string linear =
+    std::string linear =
         guess_.task == Task::kNumber ? "linear regression" : "logistic regression";
     if (is_linear && categories_.empty()) return linear;
     if (is_linear) return linear + ", with learned numbers for each category";

@@ -64,8 +64,7 @@ Status CardTable::check(const wire::ParameterSet& set, const wire::ParameterSpec
 
 CardTable::CardTable(const wire::ParameterSet& set, std::uint32_t index,
                      device::ComputeStream compute, Duration patience)
-    : set_(set),
-      spec_(set.parameters(static_cast<int>(index))),
+    : spec_(set.parameters(static_cast<int>(index))),
       parameter_(index),
       compute_(compute),
       device_(*compute.device),

@@ -108,7 +108,6 @@ class CardTable {
   Status wait();
   Status await(const device::Event& event);
 
-  const wire::ParameterSet& set_;
   const wire::ParameterSpec& spec_;
   const std::uint32_t parameter_;
   const device::ComputeStream compute_;

@@ -24,7 +24,7 @@ Value by_column(Graph& graph, const DataSlotConfig& slot, double ColumnFit::*con
 
 // The raw numbers as doubles, with missing ones filled in.
 Value filled(Graph& graph, const DataSlotConfig& slot, const Value& raw) {
-  const Value numbers = cast(graph, raw, TensorProto::DOUBLE);
+  Value numbers = cast(graph, raw, TensorProto::DOUBLE);
   if (!slot.marks_missing()) return numbers;
   return graph.node(
       "Where", {graph.node("IsNaN", {raw}), by_column(graph, slot, &ColumnFit::fill), numbers});
@@ -70,7 +70,7 @@ Value prepare_floats(Graph& graph, const DataSlotConfig& slot, const Value& raw)
     const Value shifted = graph.node("Sub", {x, by_column(graph, slot, &ColumnFit::offset)});
     x = graph.node("Mul", {shifted, by_column(graph, slot, &ColumnFit::scale)});
   }
-  const Value floats = cast(graph, x, TensorProto::FLOAT);
+  Value floats = cast(graph, x, TensorProto::FLOAT);
   if (!slot.missing_indicator) return floats;
   const Value indicator = cast(graph, graph.node("IsNaN", {raw}), TensorProto::FLOAT);
   return graph.node("Concat", {floats, indicator}, {{"axis", 1}});
