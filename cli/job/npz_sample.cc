@@ -216,6 +216,10 @@ Result<ArrayHeader> read_array_header(std::string_view head) {
                      .shape = numbers_in(*sizes),
                      .data_at = text_at + text_bytes};
   if (header.kind == 'O') return Error{Errc::kData, "its elements are Python objects"};
+  if (header.kind == 'M' || header.kind == 'm')
+    return Error{Errc::kData, "its elements are dates or times: save numbers, such as days since"};
+  if (header.kind == 'c')
+    return Error{Errc::kData, "its numbers are complex: save the real and imaginary parts"};
   if (std::string_view("fiub").find(header.kind) == std::string_view::npos)
     return Error{Errc::kData, "its elements are texts, not numbers"};
   constexpr std::string_view kSizes = "1248";

@@ -49,18 +49,22 @@ struct TableGuess {
   std::string label_reason;  // "its name"
   Task task = Task::kNumber;
   Sureness task_sure = Sureness::kSure;
+  std::string task_note;  // why the labels may be another task; "": nothing known
   // The labels in the order of their classes, as the file writes them; of two classes the first is
   // no and the second is yes. kNumber: none.
   std::vector<std::string> classes;
   bool are_classes_ids = false;    // the labels are 0, 1, ..., which need no list
   bool is_yes_sure = false;        // two classes: their texts say which one is yes
+  std::size_t rare_class = 0;      // kBinary: index into classes
+  std::uint64_t rare_records = 0;  // in the sample, with this class
   double mean = 0, deviation = 1;  // kNumber: of the labels
 };
 
 // `label`: the name of its column; "": guessed, from common names, else the last column. kUsage: no
 // column has this name; or the column cannot be a label: all values are equal, it has sentences or
-// a different text in each record, or too many classes. kData: a label is missing, or a column
-// writes numbers with commas. Messages begin with `shown`, the name of the file.
+// a different text in each record, dates, or too many classes; or no column can tell it, and the
+// hint says why each one is left out. kData: a label is missing, or a column writes numbers with
+// commas. Messages begin with `shown`, the name of the file.
 Result<TableGuess> guess_table(const TableSample& sample, const std::string& label,
                                const std::string& shown);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
+#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
@@ -25,6 +25,8 @@ constexpr std::uint64_t kRecordsForDeepNumbers = 20'000;
 constexpr std::size_t kNamesShown = 4, kNameBytesShown = 60;
 constexpr std::size_t kLabelsListedMax = 100;     // more are learned
 constexpr std::uint64_t kPassesPerSnapshot = 10;  // of small tables, whose passes take no time
+constexpr std::size_t kNotesShown = 10;           // about columns of one kind
+constexpr double kFewTests = 10;                  // records of a class that say little
 constexpr std::size_t kCommentColumn = 36;
 
 // The names of a table's columns that one slot reads.
@@ -40,6 +42,10 @@ struct Slot {
   std::string name;
   bool is_list = false;  // jsonl: a list of texts
 };
+
+double test_fraction_of(const TableSample& sample) {
+  return sample.records_all < kFewRecords ? kTestFractionOfFew : kTestFraction;
+}
 
 // How the optimizer goes over the records.
 struct Pace {
@@ -189,7 +195,9 @@ class JobWriter {
       return;
     }
     line(fmt::format("labels = {}", toml_list(guess_.classes)),
-         is_binary ? "no, yes: a prediction is the probability of the second one" : "all classes");
+         is_binary          ? "no, yes: a prediction is the probability of the second one"
+         : sample_.is_whole ? "all classes"
+                            : "the classes of the first records: add those of others");
   }
 
   void write_slots() {
@@ -338,9 +346,7 @@ class JobWriter {
     row("label = {}", toml_text(label_));
   }
 
-  double test_fraction() const {
-    return sample_.records_all < kFewRecords ? kTestFractionOfFew : kTestFraction;
-  }
+  double test_fraction() const { return test_fraction_of(sample_); }
   double training_records() const {
     return static_cast<double>(sample_.records_all) * (1 - test_fraction());
   }
@@ -418,8 +424,11 @@ std::string file_text(const TableSample& sample) {
   std::string text = fmt::format("{}, {}{}", sample.format, sample.is_whole ? "" : "about ",
                                  counted(sample.records_all, "record"));
   if (!sample.is_whole) {
-    text += fmt::format(", guessed from the first {} ({})", counted(sample.records, "record"),
-                        human_bytes(sample.sample_bytes));
+    text += fmt::format(", guessed from the first {}", counted(sample.records, "record"));
+    if (sample.format != "npz") {
+      text +=
+          fmt::format(" ({} of {})", human_bytes(sample.sample_bytes), human_bytes(sample.bytes));
+    }
   }
   if (sample.format == "libsvm")
     return text + fmt::format(", features up to {}", sample.feature_max);
@@ -456,6 +465,7 @@ GuessRow task_row(const TableGuess& guess) {
       row.change = "the order of labels";
     }
   }
+  if (!guess.task_note.empty()) row.change = guess.task_note;
   return row;
 }
 
@@ -480,30 +490,35 @@ constexpr std::array<KindText, 5> kLeftOut{{
     {ColumnKind::kUnusable, "not readable", ""},
 }};
 
-// The columns of one kind, or nothing.
-std::optional<GuessRow> kind_row(const TableSample& sample, const TableGuess& guess,
-                                 const KindText& kind) {
-  std::vector<std::string> names;
-  GuessRow row{std::string(kind.what), "", Sureness::kSure, std::string(kind.change)};
+// Appends the columns of one kind, a row for each note.
+void add_kind(const TableSample& sample, const TableGuess& guess, const KindText& kind,
+              std::vector<GuessRow>& rows) {
+  struct Group {
+    std::string note;
+    Sureness sure = Sureness::kSure;
+    std::vector<std::string> names;
+  };
+  std::vector<Group> groups;
   for (std::size_t i = 0; i < guess.columns.size(); ++i) {
     const ColumnGuess& column = guess.columns[i];
     if (i == guess.label || column.kind != kind.kind) continue;
-    names.push_back(sample.columns[i].name);
-    row.sure = std::max(row.sure, column.sure);
-    if (!column.note.empty())
-      row.change = fmt::format("{}: {}", shown_column(sample.columns[i].name), column.note);
+    auto group = std::ranges::find(groups, column.note, &Group::note);
+    if (group == groups.end() && groups.size() == kNotesShown) {
+      group = std::prev(groups.end());
+      group->note = "for several reasons";
+    } else if (group == groups.end()) {
+      group = groups.insert(groups.end(), {column.note, Sureness::kSure, {}});
+    }
+    group->sure = std::max(group->sure, column.sure);
+    group->names.push_back(sample.columns[i].name);
   }
-  row.guess = few_names(names);
-  return names.empty() ? std::nullopt : std::optional(row);
-}
-
-void add_left_out(const TableSample& sample, const TableGuess& guess, std::vector<GuessRow>& rows) {
-  for (const KindText& kind : kLeftOut) {
-    std::optional<GuessRow> row = kind_row(sample, guess, kind);
-    if (!row) continue;
-    row->guess = fmt::format("{}: {}", row->what, row->guess);
-    row->what = "left out";
-    rows.push_back(*std::move(row));
+  const bool is_left_out =
+      std::ranges::find(kLeftOut, kind.kind, &KindText::kind) != kLeftOut.end();
+  for (const Group& group : groups) {
+    std::string names = few_names(group.names);
+    if (is_left_out) names = fmt::format("{}: {}", kind.what, names);
+    rows.push_back({is_left_out ? "left out" : std::string(kind.what), std::move(names), group.sure,
+                    group.note.empty() ? std::string(kind.change) : group.note});
   }
 }
 
@@ -521,6 +536,21 @@ void add_missing(const TableSample& sample, const TableGuess& guess, std::vector
                   Sureness::kSure, "missing = 0, or another number"});
 }
 
+// A test of few records with yes, or with no, says little.
+void add_few_tests(const TableSample& sample, const TableGuess& guess,
+                   std::vector<GuessRow>& rows) {
+  if (guess.task != Task::kBinary) return;
+  const double held_out = static_cast<double>(sample.records_all) * test_fraction_of(sample);
+  const double rare = held_out * static_cast<double>(guess.rare_records) /
+                      static_cast<double>(std::max<std::uint64_t>(1, sample.records));
+  if (rare >= kFewTests) return;
+  const std::string count = rare < 1 ? "perhaps none" : fmt::format("about {:.0f}", rare);
+  rows.push_back({"held out",
+                  fmt::format("{} of {:.0f} records with '{}', too few for good tests", count,
+                              held_out, escape_control(guess.classes[guess.rare_class])),
+                  Sureness::kLikely, "test_fraction, or more records"});
+}
+
 }  // namespace
 
 std::string job_of_table(const TableSample& sample, const TableGuess& guess,
@@ -535,12 +565,13 @@ std::vector<GuessRow> guess_rows(const TableSample& sample, const TableGuess& gu
                   sample.is_header_sure ? "" : "write a line with names above the records"});
   rows.push_back(label_row(sample, guess));
   rows.push_back(task_row(guess));
-  for (const KindText& kind : kKinds) {
-    if (std::optional<GuessRow> row = kind_row(sample, guess, kind))
-      rows.push_back(*std::move(row));
-  }
+  add_few_tests(sample, guess, rows);
+  for (const KindText& kind : kKinds) add_kind(sample, guess, kind, rows);
   add_missing(sample, guess, rows);
-  add_left_out(sample, guess, rows);
+  for (const KindText& kind : kLeftOut) add_kind(sample, guess, kind, rows);
+  for (GuessRow& row : rows) {
+    if (!sample.is_whole) row.sure = std::max(row.sure, Sureness::kLikely);
+  }
   rows.push_back(
       {"network", JobWriter(sample, guess).network(), Sureness::kGuess, "its layers in job.toml"});
   return rows;

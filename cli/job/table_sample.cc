@@ -35,6 +35,8 @@ constexpr std::size_t kShownFieldBytes = 40;
 // If two delimiters divide all lines evenly, the first one is right: commas are often the points of
 // numbers, and blanks parts of texts.
 constexpr std::string_view kDelimiters = "\t;|, ";
+constexpr auto kTotals = std::to_array<std::string_view>(
+    {"total", "total:", "totals", "grand total", "sum", "sum:", "gesamt", "summe"});
 constexpr double kHeaderNumbers = 0.9;  // share of numbers in a column whose first field is a name
 
 std::string shown_text(std::string_view text) {
@@ -177,31 +179,87 @@ Error wrong_fields(const std::string& shown, const Line& line, std::size_t count
        std::string(hint)});
 }
 
+// Another line with a quote that is not closed, whose other part has a wrong number of fields.
+Status check_quotes(std::span<const Line> lines, char delimiter, const std::string& shown) {
+  config::CsvLine fields(delimiter, true);
+  for (const Line& line : lines) {
+    if (Status good = fields.split(line.text); !good)
+      return at_line(shown, line, std::move(good).error());
+  }
+  return {};
+}
+
+// Refuses a last record that is a sum: "Total,,500".
+Status check_total(const TableSample& sample, const Line& line, const std::string& shown) {
+  bool has_total = false, has_gap = false;
+  for (const SampleColumn& column : sample.columns) {
+    const std::string_view value = column.values.back();
+    const std::string word = lower_case(value.substr(0, kShownFieldBytes));
+    const bool is_total = std::ranges::find(kTotals, word) != kTotals.end();
+    has_total = has_total || (is_total && std::ranges::count(column.values, value) == 1);
+    has_gap = has_gap || value.empty();
+  }
+  if (!has_total || !has_gap) return {};
+  return at_line(shown, line,
+                 {Errc::kData, "the last line is a total, not a record",
+                  "sed '$d' OLD >NEW removes the last line"});
+}
+
 // Whether the first line has the names of the columns, and whether that is sure.
 struct Header {
   bool is_there = false;
   bool is_sure = true;
 };
 
+double share_of_numbers(std::span<const std::string_view> values) {
+  std::size_t numbers = 0, present = 0;
+  for (const std::string_view value : values) {
+    if (value.empty() || config::is_missing_value(value)) continue;
+    ++present;
+    numbers += is_number(value) ? 1 : 0;
+  }
+  return present == 0 ? 0 : static_cast<double>(numbers) / static_cast<double>(present);
+}
+
+// Whether the first line is like "2021,2022,target": numbers that count up, and texts that do not
+// occur below, where numbers or other texts repeat.
+bool is_header_with_numbers(const std::vector<SampleColumn>& columns) {
+  std::optional<std::int64_t> last;
+  std::size_t texts = 0;
+  for (const SampleColumn& column : columns) {
+    const std::string_view name = column.values.front();
+    const std::span<const std::string_view> rest = std::span(column.values).subspan(1);
+    if (name.empty() || config::is_missing_value(name)) return false;
+    if (!is_number(name)) {
+      const std::set<std::string_view> distinct(rest.begin(), rest.end());
+      const bool repeats = 2 * distinct.size() < rest.size();
+      if (distinct.contains(name) || (!repeats && share_of_numbers(rest) < kHeaderNumbers))
+        return false;
+      ++texts;
+      continue;
+    }
+    std::int64_t number = 0;
+    const auto read = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (read.ec != std::errc() || read.ptr != name.data() + name.size()) return false;
+    if (last && number != *last + 1) return false;
+    last = number;
+  }
+  return texts > 0 && texts + 1 < columns.size();
+}
+
 Header find_header(const std::vector<SampleColumn>& columns) {
   bool all_new = true;
   std::set<std::string_view> names;
   for (const SampleColumn& column : columns) {
     const std::string_view name = column.values.front();
-    if (is_number(name) || config::is_missing_value(name)) return {.is_there = false};
+    if (is_number(name)) return {.is_there = is_header_with_numbers(columns), .is_sure = false};
+    if (config::is_missing_value(name)) return {.is_there = false};
     const std::span<const std::string_view> rest = std::span(column.values).subspan(1);
     all_new = all_new && names.insert(name).second && std::ranges::find(rest, name) == rest.end();
   }
   for (const SampleColumn& column : columns) {
-    std::size_t numbers = 0, present = 0;
-    for (const std::string_view value : std::span(column.values).subspan(1)) {
-      if (value.empty() || config::is_missing_value(value)) continue;
-      ++present;
-      numbers += is_number(value) ? 1 : 0;
-    }
     const bool is_named = !column.values.front().empty();
-    if (is_named && numbers > 0 &&
-        static_cast<double>(numbers) >= kHeaderNumbers * static_cast<double>(present))
+    if (is_named && share_of_numbers(std::span(column.values).subspan(1)) >= kHeaderNumbers)
       return {.is_there = true};
   }
   return {.is_there = all_new, .is_sure = false};
@@ -251,7 +309,11 @@ Result<TableSample> sample_csv(std::span<const Line> lines, const std::string& s
     if (Status good = line_of.split(line.text); !good)
       return at_line(shown, line, std::move(good).error());
     const auto& fields = line_of.fields();
-    if (fields.size() != division.fields) return wrong_fields(shown, line, fields.size(), division);
+    if (fields.size() != division.fields) {
+      const std::size_t count = fields.size();
+      PADDLE_TRY_STATUS(check_quotes(lines, division.delimiter, shown));
+      return wrong_fields(shown, line, count, division);
+    }
     const bool has_quotes = line.text.find('"') != line.text.npos;
     for (std::size_t i = 0; i < fields.size(); ++i) {
       sample.columns[i].values.push_back(has_quotes ? sample.texts.keep(fields[i]) : fields[i]);
@@ -408,7 +470,7 @@ std::vector<std::string_view> words_of(std::string_view line) {
 // The index of "index:value", or nothing; 0 for "qid:7".
 std::optional<std::uint64_t> index_of(std::string_view word) {
   const std::size_t colon = word.find(':');
-  if (colon == word.npos || !is_number(word.substr(colon + 1))) return {};
+  if (colon == word.npos) return {};
   if (word.substr(0, colon) == "qid") return 0;
   std::uint64_t index = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + colon, index);
@@ -416,11 +478,24 @@ std::optional<std::uint64_t> index_of(std::string_view word) {
   return index;
 }
 
-bool is_libsvm(std::string_view line) {
-  const std::vector<std::string_view> words = words_of(line);
-  return words.size() > 1 && words.front().find(':') == std::string_view::npos &&
-         std::ranges::all_of(words.begin() + 1, words.end(),
-                             [](std::string_view word) { return index_of(word).has_value(); });
+bool is_number_or_missing(std::string_view text) {
+  const std::string_view bare = text.starts_with('-') ? text.substr(1) : text;
+  return is_number(text) || config::is_missing_value(text) || lower_case(bare) == "inf";
+}
+
+// Whether the lines are labels with features. A record may have none, so the first one with
+// features decides.
+bool is_libsvm(std::span<const Line> lines) {
+  for (const Line& line : lines) {
+    const std::vector<std::string_view> words = words_of(line.text);
+    if (words.empty()) continue;
+    if (words.size() == 1 && is_number(words.front())) continue;
+    return words.size() > 1 && words.front().find(':') == std::string_view::npos &&
+           std::ranges::all_of(words.begin() + 1, words.end(), [](std::string_view word) {
+             return index_of(word) && is_number_or_missing(word.substr(word.find(':') + 1));
+           });
+  }
+  return false;
 }
 
 Result<TableSample> sample_libsvm(std::span<const Line> lines, const std::string& shown) {
@@ -436,6 +511,11 @@ Result<TableSample> sample_libsvm(std::span<const Line> lines, const std::string
       if (!index) {
         return at_line(shown, line,
                        {Errc::kData, fmt::format("{} is not index:value", shown_text(word))});
+      }
+      if (!is_number(word.substr(word.find(':') + 1))) {
+        return at_line(shown, line,
+                       {Errc::kData, fmt::format("{} has no finite number", shown_text(word)),
+                        "leave out features whose value is missing"});
       }
       sample.feature_max = std::max(sample.feature_max, *index);
     }
@@ -512,10 +592,12 @@ Result<TableSample> sample_text(std::string text, std::uint64_t file_bytes,
                  "write one object in each line: jq -c '.[]' OLD >new.jsonl"};
   }
   Result<TableSample> sample = first.starts_with('{') ? sample_json(lines, shown)
-                               : is_libsvm(first)     ? sample_libsvm(lines, shown)
+                               : is_libsvm(lines)     ? sample_libsvm(lines, shown)
                                                       : sample_csv(lines, shown);
   if (!sample) return sample;
   PADDLE_TRY_STATUS(check_records(*sample, shown));
+  if (is_whole && sample->format == "csv")
+    PADDLE_TRY_STATUS(check_total(*sample, lines.back(), shown));
   sample->source = std::move(kept);
   sample->bytes = file_bytes;
   sample->sample_bytes = text.size();

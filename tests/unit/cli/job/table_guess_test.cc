@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 
 #include <fmt/format.h>
@@ -100,8 +101,8 @@ std::vector<GuessCase> guess_cases() {
        with_column("a", [](int i) { return fmt::format("the quick brown fox {}", i); }),
        "a text, y label binary [0 1]"},
       {"IdentifyingTexts", with_column("a", [](int i) { return fmt::format("Smith{}", i); }),
-       "t: no column can tell the label | a column needs numbers, or texts that repeat; the label "
-       "is 'y', --label names another"},
+       "t: no column can tell the label 'y' | left out are 'a': almost every record has another "
+       "value; --label names another label"},
       {"CountedRecords",
        "n,a,y\n" +
            table_lines(50, [](int i) { return fmt::format("{},{},{}", i, i * 7 % 11, i % 2); }),
@@ -219,6 +220,39 @@ std::vector<GuessCase> guess_cases() {
                      return fmt::format("{} qid:3 1:{} 7:0.5 # x", i % 2 == 0 ? "+1" : "-1", i);
                    }),
        "label label binary [-1 +1]"},
+      {"LibsvmRecordsWithoutFeatures",
+       "0\n" + table_lines(40,
+                           [](int i) {
+                             return i % 9 == 0 ? "1" : fmt::format("{} {}:1", i % 2, 1 + i % 5);
+                           }),
+       "label label binary [0 1]"},
+      {"NamesThatAreYears",
+       "2021,2022,target\n" +
+           table_lines(40,
+                       [](int i) { return fmt::format("{}.5,{},{}", i * 7 % 11, i % 6, i % 2); }),
+       "2021 number, 2022 number, target label binary [0 1]"},
+      {"NamesThatCountAboveTexts",
+       "0,1,kind\n" +
+           table_lines(40,
+                       [](int i) { return fmt::format("{}.5,{},k{}", i * 7 % 11, i % 6, i % 3); }),
+       "0 number, 1 number, kind label classes [k0 k1 k2]"},
+      {"NumbersAboveNamesOfPeople",
+       table_lines(40, [](int i) { return fmt::format("{},{},p{}", i, i + 1, i); }),
+       "t: column 'c3' is no label: it has 40 different texts in 40 records | name the label's "
+       "column with --label; the columns are c1, c2, c3"},
+      {"CoordinatesBesideALabel",
+       "x,y,species\n" +
+           table_lines(40,
+                       [](int i) { return fmt::format("{}.5,{},s{}", i * 7 % 11, i % 6, i % 3); }),
+       "x number, y number, species label classes [s0 s1 s2]"},
+      {"CoordinatesBeforeTheLastColumn",
+       "x,y,kind\n" +
+           table_lines(40,
+                       [](int i) { return fmt::format("{}.5,{},s{}", i * 7 % 11, i % 6, i % 3); }),
+       "x number, y number, kind label classes [s0 s1 s2]"},
+      {"LabelBehindX",
+       "x,y\n" + table_lines(40, [](int i) { return fmt::format("{}.5,{}", i * 7 % 11, i % 2); }),
+       "x number, y label binary [0 1]"},
       {"LibsvmOfNumbers", table_lines(40, [](int i) { return fmt::format("{}.5 3:1", i); }),
        "label label number"},
   };
@@ -302,6 +336,19 @@ TEST(TableSamples, MistakesAreNamed) {
            {"{\"a\": 1}\n{\"a\": \n", "t:2: "},
            {std::string("PAR1\0", 5), "t: it is a Parquet file"},
            {"sep=,\n" + good, "t:1: this line is only for spreadsheets"},
+           {"a,text,y\n" +
+                table_lines(40, [](int i) { return fmt::format("{},\"one\ntwo\",{}", i, i % 2); }),
+            "t:2: a quote is not closed in this line, and a field cannot contain a line end"},
+           {table_lines(40, [](int i) { return fmt::format("{} 1:nan 2:5", i % 2); }),
+            "t:1: '1:nan' has no finite number | leave out features whose value is missing"},
+           {"shop,a,y\n" +
+                table_lines(40, [](int i) { return fmt::format("s{},{},{}", i % 3, i % 7, i); }) +
+                "Total,,780\n",
+            "t:42: the last line is a total, not a record | sed '$d' OLD >NEW"},
+           {"a,day\n" +
+                table_lines(40,
+                            [](int i) { return fmt::format("{},2024-01-{:02}", i % 7, i % 28); }),
+            "t: column 'day' is no label: its texts are dates | make a number of them"},
        }) {
     const std::string said = guessed(text);
     EXPECT_TRUE(said.starts_with(message)) << said << "\nexpected " << message;
@@ -387,6 +434,210 @@ TEST(TableSamples, SpreadsheetsAndOtherArchivesAreNamed) {
   EXPECT_EQ(message_of("PK\x03\x04 and so on"), "t: the zip archive is cut off or damaged");
   const std::string array = zip_of({{"label.npy", "\x93NUMPY no header of numpy"}});
   EXPECT_EQ(message_of(array), "t: it has 0 records");
+}
+
+// The guesses as they are printed: "what | guess | sure | change" for each row.
+std::string rows_of(const TableSample& sample) {
+  const auto guess = guess_table(sample, "", "t");
+  if (!guess) return guess.error().message + " | " + guess.error().hint;
+  std::string text;
+  for (const GuessRow& row : guess_rows(sample, *guess))
+    text += fmt::format("{} | {} | {} | {}\n", row.what, row.guess, sureness_text(row.sure),
+                        row.change);
+  return text;
+}
+
+std::string rows_of(const std::string& text) {
+  const auto sample = sampled(text);
+  return sample ? rows_of(*sample) : sample.error().message;
+}
+
+// The table after the first command in the text that begins with sed, as a user runs it.
+std::string repaired(const std::string& table, const std::string& text) {
+  const std::size_t begin = text.find("sed "), end = text.find(" OLD >NEW");
+  if (begin == text.npos || end == text.npos) return "no command";
+  const test::TemporaryFolder folder;
+  folder.write("old", table);
+  const std::string command =
+      fmt::format("{} {} >{}", text.substr(begin, end - begin), folder / "old", folder / "new");
+  return std::system(command.c_str()) == 0 ? test::TemporaryFolder::read(folder / "new") : "failed";
+}
+
+TEST(TableGuess, DecoratedNumbersAreNamedAndTheCommandMakesThemPlain) {
+  const auto number = [](int i) { return fmt::format("{}.5", 100 + i * 37 % 801); };
+  for (const auto& [what, form] :
+       std::vector<std::pair<std::string, std::function<std::string(int)>>>{
+           {"'$'", [&](int i) { return "$" + number(i); }},
+           {"'$'", [&](int i) { return "-$" + number(i); }},
+           {"'€'", [&](int i) { return number(i) + " €"; }},
+           {"'%'", [](int i) { return fmt::format("{}%", i % 90); }},
+           {"'km'", [&](int i) { return number(i) + " km"; }},
+           {"'km/h'", [&](int i) { return number(i) + " km/h"; }},
+           {"' ' between thousands",
+            [](int i) { return fmt::format("{} 0{} 500", 1 + i, 10 + i % 80); }},
+           {"''"
+            "' between thousands",
+            [](int i) { return fmt::format("{}'500", 1 + i); }},
+           {"'\u202f' between thousands", [](int i) { return fmt::format("{}\u202f500", 1 + i); }},
+           {"parentheses", [&](int i) { return i % 3 == 0 ? "(" + number(i) + ")" : number(i); }},
+           {"'−' as minus", [&](int i) { return "−" + number(i); }},
+       }) {
+    const std::string table = "a,text,n,y\n" + table_lines(120, [&](int i) {
+                                return fmt::format("{},5 kmh €,{},{}", form(i), i * 7 % 11, i % 2);
+                              });
+    const std::string rows = rows_of(table);
+    EXPECT_NE(rows.find("a | a guess | it looks like numbers with " + what + ": sed -E"),
+              std::string::npos)
+        << rows;
+    EXPECT_EQ(guessed(repaired(table, rows)),
+              "a number, text constant, n number, y label binary [0 1]")
+        << rows << repaired(table, rows).substr(0, 100);
+  }
+  for (const std::string value : {"A5", "5th floor", "12:30", "v1.2.3", "c5"}) {
+    const std::string rows = rows_of("a,n,y\n" + table_lines(60, [&](int i) {
+                                       return fmt::format("{}{},{},{}", value, i % 3, i % 7, i % 2);
+                                     }));
+    EXPECT_NE(rows.find("categories | a | sure"), std::string::npos) << rows;
+  }
+}
+
+TEST(TableGuess, ADecoratedLabelIsNoClass) {
+  const auto prices = [](int count, int distinct) {
+    return "a,price\n" + table_lines(count, [&](int i) {
+             return fmt::format("{},${}.50", i * 7 % 11, 100 + i * 7 % distinct);
+           });
+  };
+  EXPECT_EQ(guessed(prices(97, 97))
+                .find("t: column 'price' is no label: it has 97 different texts "
+                      "in 97 records | it looks like numbers with '$': sed -E"),
+            0U)
+      << guessed(prices(97, 97));
+  EXPECT_EQ(guessed(prices(970, 97)).find("t: column 'price' is no label"), 0U)
+      << "many records of each do not make them classes";
+  EXPECT_NE(rows_of(prices(100, 5)).find("a guess | it looks like numbers with '$'"),
+            std::string::npos);
+}
+
+TEST(TableGuess, InfinityAndNumbersInQuotesAreNamed) {
+  const std::string rows =
+      rows_of("a,n,y\n" + table_lines(60, [](int i) {
+                return fmt::format("{},{},{}", i == 9 ? "-inf" : "1.5", i % 7, i % 2);
+              }));
+  EXPECT_NE(rows.find("categories | a | a guess | it contains inf: empty these fields"),
+            std::string::npos)
+      << rows;
+  const std::string quoted = rows_of(table_lines(60, [](int i) {
+    return fmt::format(R"({{"a": "{}.5", "user_id": "{}", "y": {}}})", i % 7, i % 5, i % 2);
+  }));
+  EXPECT_NE(quoted.find("categories | a | a guess | its numbers are texts"), std::string::npos)
+      << quoted;
+  EXPECT_NE(quoted.find("categories | user_id | sure"), std::string::npos) << quoted;
+}
+
+TEST(TableGuess, TheCommandForCommasKeepsOtherColumns) {
+  const auto table = [](const std::string& form, const std::string& other) {
+    return "a;b;y\n" + table_lines(60, [&](int i) {
+             return fmt::format("{}{}{};{};{}", form, i % 10, i % 7, other, i % 2);
+           });
+  };
+  const std::string plain = table("3,", "word");
+  EXPECT_EQ(guessed(repaired(plain, guessed(plain))), "a number, b constant, y label binary [0 1]");
+  EXPECT_NE(repaired(plain, guessed(plain)).find("3.00;word"), std::string::npos);
+  const std::string large = table("1.252,", "word");
+  EXPECT_NE(repaired(large, guessed(large)).find("1252.00;word"), std::string::npos)
+      << guessed(large);
+  for (const auto& [form, other] : std::vector<std::pair<std::string, std::string>>{
+           {"3,5", "red, green"}, {"1.252,", "12.5"}, {"1,234.", "word"}, {"1,2", "5,125"}}) {
+    const std::string hint = guessed(table(form, other));
+    EXPECT_EQ(hint.find("sed"), std::string::npos) << hint;
+    EXPECT_NE(hint.find("English locale"), std::string::npos) << hint;
+  }
+}
+
+TEST(TableGuess, NothingIsSureAfterTheFirstRecordsOnly) {
+  const std::string text =
+      "a,y\n" + table_lines(60, [](int i) { return fmt::format("{}.5,k{}", i % 7, i % 3); });
+  const auto whole = sampled(text), part = sample_text(text, 5 * text.size(), "t");
+  ASSERT_TRUE(whole && part);
+  EXPECT_NE(rows_of(*whole).find("| sure |"), std::string::npos);
+  EXPECT_EQ(rows_of(*part).find("| sure |"), std::string::npos) << rows_of(*part);
+  EXPECT_NE(rows_of(*part).find(" B of "), std::string::npos) << rows_of(*part);
+  const auto guess = guess_table(*part, "", "t");
+  ASSERT_TRUE(guess);
+  EXPECT_EQ(job_of_table(*part, *guess, "t", "t").find("all classes"), std::string::npos);
+
+  const std::string equal =
+      "a,y\n" + table_lines(60, [](int i) { return fmt::format("{}.5,1", i % 7); });
+  const auto first = sample_text(equal, 5 * equal.size(), "t");
+  ASSERT_TRUE(first);
+  EXPECT_EQ(rows_of(*first),
+            "t: column 'y' is no label: all labels in the first 60 of about 300 records are equal, "
+            "'1' | mix the records: (head -n 1 OLD; sed 1d OLD | shuf) >NEW");
+}
+
+TEST(TableGuess, ColumnsWithoutUseAreListedWithTheirReasons) {
+  const std::string said = guessed(table_lines(40, [](int i) {
+    return fmt::format(
+        R"({{"n": "{}.5", "w": [{}], "c": 5, "t": "one two three four {}", "y": {}}})", i,
+        i % 2 == 0 ? "1, 2" : "1, 2, 3", i, i % 2);
+  }));
+  EXPECT_EQ(
+      said,
+      "t: no column can tell the label 'y' | left out are 'n': its numbers are texts: write "
+      "them without quotes; 'w': its values have different shapes; 'c': all values are equal; "
+      "'t': write a sentence as a list of its words; --label names another label");
+}
+
+TEST(TableGuess, ArraysThatNoSlotReadsAreListedWithTheirReasons) {
+  std::string numbers, labels;
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    numbers += le_bytes(std::bit_cast<std::uint32_t>(i == 7 ? HUGE_VALF : float(i % 9)), 4);
+    labels += le_bytes(i % 2, 8);
+  }
+  const test::TemporaryFolder folder;
+  folder.write("t.npz", zip_of({{"a.npy", npy_of("<f4", "40,", numbers)},
+                                {"d.npy", npy_of("<M8[D]", "40,", std::string(320, '\0'))},
+                                {"c.npy", npy_of("<c16", "40,", std::string(640, '\0'))},
+                                {"y.npy", npy_of("<i8", "40,", labels)}}));
+  const auto sample = sample_table(folder / "t.npz", "t");
+  ASSERT_TRUE(sample) << sample.error().message;
+  EXPECT_EQ(rows_of(*sample),
+            "t: no column can tell the label 'y' | left out are 'a': it contains inf: save NaN "
+            "instead; 'd': its elements are dates or times: save numbers, such as days since; 'c': "
+            "its numbers are complex: save the real and imaginary parts; --label names another "
+            "label");
+}
+
+TEST(TableGuess, ColumnsWithANoteHaveARowOfTheirOwn) {
+  const std::string rows =
+      rows_of("n,m,city,price,y\n" + table_lines(60, [](int i) {
+                return fmt::format("{},{},c{},{}%,{}", i, 1990 + i, i % 3, i % 5, i % 2);
+              }));
+  for (const char* row :
+       {"categories | city | sure | \n", "categories | price | a guess | it looks like",
+        "left out | identifiers: n, m | likely | each number is the one before plus 1"})
+    EXPECT_NE(rows.find(row), std::string::npos) << rows;
+}
+
+TEST(TableGuess, ClassesOneAndTwoDoNotSayWhichIsYes) {
+  const std::string rows = rows_of(
+      "a,y\n" + table_lines(300, [](int i) { return fmt::format("{}.5,{}", i % 7, 1 + i % 2); }));
+  EXPECT_NE(rows.find("task | yes or no: yes is '2', no is '1' | a guess | the order of labels"),
+            std::string::npos)
+      << rows;
+}
+
+TEST(TableGuess, AFewPositivesAreNoted) {
+  const auto rows = [](int every) {
+    return rows_of("a,y\n" + table_lines(3000, [&](int i) {
+                     return fmt::format("{}.5,{}", i % 7, i % every == 0 ? 1 : 0);
+                   }));
+  };
+  EXPECT_NE(rows(300).find("held out | about 1 of 300 records with '1', too few for good tests"),
+            std::string::npos)
+      << rows(300);
+  EXPECT_NE(rows(1000).find("held out | perhaps none of 300 records with '1'"), std::string::npos);
+  EXPECT_EQ(rows(3).find("held out"), std::string::npos) << rows(3);
 }
 
 TEST(TableJobs, HaveTheKeysThatTheGuessesNeed) {
