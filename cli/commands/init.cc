@@ -17,6 +17,7 @@
 #include "cli/job/table_sample.h"
 #include "cli/job/text_template.h"
 #include "cli/job/workspace.h"
+#include "cli/report/record.h"
 #include "engine/config/job_config.h"
 
 namespace paddle::cli {
@@ -301,10 +302,11 @@ Status write_workspace(Context& context, const InitOptions& options) {
 // Makes a folder for a workspace, which must be new or empty.
 Status make_folders(const fs::path& folder, const std::string& shown, const std::string& table) {
   std::error_code error;
-  if (fs::exists(folder, error) &&
-      (!fs::is_directory(folder, error) || !fs::is_empty(folder, error))) {
-    return Error{Errc::kUsage, shown + " exists and is not empty",
-                 fmt::format("name a new folder: paddlectl init --from {} DIR", table)};
+  const bool is_folder = fs::is_directory(folder, error);
+  if (fs::exists(folder, error) && (!is_folder || !fs::is_empty(folder, error))) {
+    return Error{Errc::kUsage,
+                 shown + (is_folder ? " exists and is not empty" : " exists and is no folder"),
+                 fmt::format("name a new folder: paddlectl init --from {} DIR", shell_word(table))};
   }
   fs::create_directories(folder / "data", error);
   if (!error) return {};
@@ -356,7 +358,7 @@ Status write_guessed(Context& context, const InitOptions& options) {
   context.console.table(rows);
   context.console.result(fmt::format("wrote {0}/job.toml and {0}/{1}, a copy of the table of {2}",
                                      name, data, human_bytes(sample.bytes)));
-  context.console.note("next: paddlectl train " + name);
+  context.console.note("next: paddlectl train " + shell_word(name));
   return {};
 }
 

@@ -356,6 +356,16 @@ TEST_F(InitTest, ATableBecomesAWorkspaceWithACopyOfIt) {
       << err_.str();
 }
 
+TEST_F(InitTest, FoldersOfTablesAreQuotedAndFilesInTheirPlaceNamed) {
+  folder_.write("my people.csv", small_table());
+  ASSERT_EQ(run({"--from", "my people.csv"}), 0) << err_.str();
+  EXPECT_EQ(err_.str(), "next: paddlectl train 'my people'\n");
+  folder_.write("taken", "");
+  EXPECT_EQ(run({"--from", "my people.csv", "taken"}), 2);
+  EXPECT_NE(err_.str().find("taken exists and is no folder"), std::string::npos) << err_.str();
+  EXPECT_NE(err_.str().find("--from 'my people.csv' DIR"), std::string::npos) << err_.str();
+}
+
 TEST_F(InitTest, ATablesLabelAndFolderCanBeNamed) {
   folder_.write("people.csv", small_table());
   ASSERT_EQ(run({"--from", "people.csv", "--label", "city", "work", "--json"}), 0) << err_.str();
