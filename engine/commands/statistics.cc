@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/fd.h"
+#include "base/text.h"
 #include "engine/commands/command.h"
 #include "engine/config/job_config.h"
 #include "engine/math/allocator.h"
@@ -58,8 +59,8 @@ Status observe(const StatisticsOptions& options) {
              data::observe_training(job, config::folder_of(options.config), options.trainer_id,
                                     options.num_gradient_servers));
   if (options.num_gradient_servers == 1) return write_result(statistics, options.output);
-  const Bytes part =
-      data::encode({options.trainer_id, options.num_gradient_servers, std::move(statistics)});
+  const Bytes part = data::encode({options.trainer_id, options.num_gradient_servers,
+                                   data::held_out_text(job), std::move(statistics)});
   PADDLE_TRY_STATUS(replace_file(options.output, part, kFileMode));
   std::cout << fmt::format("{}: part {} of {}\n", options.output, options.trainer_id,
                            options.num_gradient_servers);
@@ -83,6 +84,13 @@ Status merge(const StatisticsOptions& options) {
                    fmt::format("{} is a part of {}, but {} of {}", path, part.trainers,
                                options.parts.front(), sum->trainers),
                    "merge the parts of one job"};
+    }
+    if (sum && part.held_out != sum->held_out) {
+      return Error{
+          Errc::kUsage,
+          fmt::format("{} was made with {}, but {} with {}", path, escape_control(part.held_out),
+                      options.parts.front(), escape_control(sum->held_out)),
+          "make all parts with the same job.toml and --set"};
     }
     std::string& file = files[part.trainer];
     if (!file.empty()) {

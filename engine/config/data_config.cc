@@ -42,7 +42,7 @@ constexpr std::array<std::string_view, 2> kLabels{"id", "float"};
 constexpr std::array<std::string_view, 3> kMultiSlotTypes{"id", "ids", "float"};  // npz's too
 constexpr std::array<std::string_view, 3> kCsvTypes{"id", "hash", "float"};
 constexpr std::array<std::string_view, 5> kJsonTypes{"id", "ids", "hash", "hashes", "float"};
-constexpr std::array<std::string_view, 3> kScales{"standard", "min_max", "log"};
+constexpr std::array<std::string_view, 4> kScales{"none", "standard", "min_max", "log"};
 constexpr std::array<std::string_view, 2> kMissingWays{"mean", "refuse"};
 constexpr std::array<std::string_view, 4> kPreparationKeys{"normalize", "missing",
                                                            "missing_indicator", "bucket"};
@@ -179,14 +179,15 @@ void read_preparation(TomlTable& table, DataSlotConfig& slot) {
   }
   read_missing(table, slot);
   if (table.has("normalize")) {
-    const std::string word = table.choice("normalize", "standard", kScales);
-    slot.normalize = word == "log"       ? Normalize::kLog
-                     : word == "min_max" ? Normalize::kMinMax
-                                         : Normalize::kStandard;
+    const std::string word = table.choice("normalize", "none", kScales);
+    slot.normalize = word == "log"        ? Normalize::kLog
+                     : word == "min_max"  ? Normalize::kMinMax
+                     : word == "standard" ? Normalize::kStandard
+                                          : Normalize::kNone;
   }
   read_bucket(table, slot);
   if (!slot.is_bucketed()) return;
-  if (table.has("normalize"))
+  if (slot.normalize != Normalize::kNone)
     table.fail("normalize", "'normalize' cannot be combined with 'bucket'",
                "a bucket does not depend on the scale; leave out one of the two");
   if (slot.missing_indicator)

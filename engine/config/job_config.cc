@@ -67,6 +67,40 @@ std::vector<std::string> read_program(TomlTable table, std::string_view key) {
 
 namespace {
 
+// The key by which the slot's numbers become others than those of the record; "": they do not.
+std::string_view changing_key(const DataSlotConfig& slot) {
+  if (slot.normalize != Normalize::kNone) return "normalize";
+  if (slot.is_bucketed()) return "bucket";
+  if (slot.missing_indicator) return "missing_indicator";
+  return slot.missing == Missing::kMean || slot.missing == Missing::kValue ? "missing" : "";
+}
+
+// The use of the slot that needs it as it is in the record, "the label of layer 'cost'"; "": none.
+std::string reader_of_raw(const std::string& slot, const JobConfig& job) {
+  if (slot == job.data.weight) return "the weight of [data]";
+  for (const LayerConfig& layer : job.layers) {
+    if (layer.label == slot) return fmt::format("the label of layer '{}'", layer.name);
+  }
+  for (const LayerConfig& evaluator : job.evaluators) {
+    if (evaluator.label == slot) return fmt::format("the label of evaluator '{}'", evaluator.name);
+  }
+  return "";
+}
+
+// Labels and weights are numbers with a meaning: costs and figures of other numbers would be wrong.
+void check_raw_slots(TomlTable data, const JobConfig& job) {
+  std::vector<TomlTable> tables = data.tables("slot");
+  for (std::size_t i = 0; i < std::min(tables.size(), job.data.slots.size()); ++i) {
+    const DataSlotConfig& slot = job.data.slots[i];
+    const std::string_view key = changing_key(slot);
+    const std::string reader = key.empty() ? "" : reader_of_raw(slot.name, job);
+    if (reader.empty()) continue;
+    tables[i].fail(key, fmt::format("'{}' changes slot '{}', which is {}", key, slot.name, reader),
+                   "remove the key: labels and weights are read as they are; missing = \"refuse\" "
+                   "makes a record without the number a bad one");
+  }
+}
+
 JobConfig read_tables(TomlTable root, const std::string& path) {
   JobConfig job;
   job.name = root.string("name", "job");
@@ -88,6 +122,7 @@ JobConfig read_tables(TomlTable root, const std::string& path) {
     job.data = read_data(data, folder_of(path));
     job.layers = read_layers(root, job.data, folder_of(path));
     job.evaluators = read_evaluators(root, job);
+    check_raw_slots(data, job);
   }
   read_optimizer(root.table("optimizer"), job);
   read_strategy(root.table("strategy"), job);

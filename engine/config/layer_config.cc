@@ -197,6 +197,27 @@ LayerConfig read_layer(TomlTable& table, const DataConfig& data, const std::stri
   return layer;
 }
 
+// The ids of buckets and labels are known before the data is read: a table has a row for each.
+void check_vocabulary(TomlTable& table, const DataConfig& data, const LayerConfig& layer) {
+  if (layer.type != "embedding" || layer.vocabulary == 0) return;
+  for (const SlotConfig& slot : data_slots(data)) {
+    if (std::ranges::find(layer.inputs, slot.name) == layer.inputs.end()) continue;
+    std::uint64_t ids = slot.labels.size();
+    std::string why = fmt::format("{} labels", ids);
+    const auto declared = std::ranges::find(data.slots, slot.name, &DataSlotConfig::name);
+    if (declared != data.slots.end() && declared->is_bucketed()) {
+      ids = std::uint64_t{declared->width} * declared->buckets();
+      why = fmt::format("{} ids: {} column{} of {} buckets", ids, declared->width,
+                        declared->width == 1 ? "" : "s", declared->buckets());
+    }
+    if (ids <= layer.vocabulary) continue;
+    table.fail(
+        "vocabulary",
+        fmt::format("the vocabulary is {}, but slot '{}' has {}", layer.vocabulary, slot.name, why),
+        fmt::format("set vocabulary = {}", ids));
+  }
+}
+
 void check_known(TomlTable& table, std::string_view key, const std::string& word,
                  const std::set<std::string>& known, std::string_view otherwise) {
   if (word.empty() || known.contains(word)) return;
@@ -220,6 +241,7 @@ std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data,
     });
     if (unknown != layer.inputs.end()) check_known(table, "input", *unknown, known, kOtherwise);
     check_known(table, "label", layer.label, known, kOtherwise);
+    check_vocabulary(table, data, layer);
     if (!layer.name.empty() && !known.insert(layer.name).second) {
       table.fail("name", fmt::format("the name '{}' is already taken", layer.name));
     }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,9 +13,11 @@ namespace paddle::config {
 namespace {
 
 constexpr std::uint64_t kFormat = 1;
+constexpr std::uint64_t kFileBucketsMax = 1U << 16U;  // of a column
+constexpr const char* kMakeAgain = "make the file again: paddle statistics";
 
 Error wrong_file(std::string message) {
-  return {Errc::kData, std::move(message), "make the file again: paddle statistics"};
+  return {Errc::kData, std::move(message), kMakeAgain};
 }
 
 Error wrong_key(std::string_view key, std::string_view expected) {
@@ -61,15 +62,19 @@ Result<std::vector<const JsonValue*>> items_of(const JsonValue& object, std::str
   return items;
 }
 
-Result<ColumnStatistics> read_column(const JsonValue& object) {
+Result<ColumnStatistics> read_column(const JsonValue& object, std::uint32_t bucket_count) {
   if (!object.is_object()) return wrong_key("columns", "a list of objects");
   ColumnStatistics column;
+  const JsonValue* const name = member(object, "name");
+  if (name != nullptr && !name->is_text()) return wrong_key("name", "a text");
+  if (name != nullptr) column.name = name->text();
   PADDLE_TRY_STATUS(read_count(object, "count", column.count));
   PADDLE_TRY_STATUS(read_count(object, "missing", column.missing));
   PADDLE_TRY_STATUS(read_number(object, "mean", column.mean));
   PADDLE_TRY_STATUS(read_number(object, "fill", column.fill));
   PADDLE_TRY_STATUS(read_number(object, "filled_mean", column.filled_mean));
   PADDLE_TRY_STATUS(read_number(object, "deviation", column.deviation));
+  if (column.deviation < 0) return wrong_key("deviation", "a number from 0");
   PADDLE_TRY_STATUS(read_number(object, "minimum", column.minimum));
   PADDLE_TRY_STATUS(read_number(object, "maximum", column.maximum));
   PADDLE_TRY_STATUS(read_number(object, "quantile_error", column.quantile_error));
@@ -80,6 +85,8 @@ Result<ColumnStatistics> read_column(const JsonValue& object) {
       return wrong_key("edges", "a list of ascending numbers");
     column.edges.push_back(edge->number());
   }
+  if (column.edges.size() > std::max(bucket_count, 1U) - 1)
+    return wrong_key("edges", fmt::format("shorter than 'bucket', which is {}", bucket_count));
   return column;
 }
 
@@ -88,17 +95,25 @@ Result<SlotStatistics> read_slot(const JsonValue& object) {
   if (name == nullptr || !name->is_text())
     return wrong_key("slots", "a list of objects with a 'name'");
   SlotStatistics slot{.name = std::string(name->text())};
+  if (member(object, "bucket") != nullptr) {
+    std::uint64_t buckets = 0;
+    if (!read_count(object, "bucket", buckets) || buckets < 2 || buckets > kFileBucketsMax) {
+      return wrong_key("bucket", fmt::format("a whole number from 2 to {}", kFileBucketsMax))
+          .with(fmt::format("slot '{}'", slot.name));
+    }
+    slot.bucket_count = static_cast<std::uint32_t>(buckets);
+  }
   PADDLE_TRY(const auto columns, items_of(object, "columns"));
   for (const JsonValue* const column : columns) {
-    auto read = read_column(*column);
+    auto read = read_column(*column, slot.bucket_count);
     if (!read) return std::move(read).error().with(fmt::format("slot '{}'", slot.name));
     slot.columns.push_back(*std::move(read));
   }
   PADDLE_TRY(const auto labels, items_of(object, "labels"));
-  std::set<std::string_view> seen;
   for (const JsonValue* const label : labels) {
-    if (!label->is_text() || label->text().empty() || !seen.insert(label->text()).second)
-      return wrong_key("labels", "a list of different texts")
+    if (!label->is_text() || label->text().empty() ||
+        (!slot.labels.empty() && label->text() <= slot.labels.back()))
+      return wrong_key("labels", "a list of different texts, sorted by their bytes")
           .with(fmt::format("slot '{}'", slot.name));
     slot.labels.emplace_back(label->text());
   }
@@ -119,9 +134,11 @@ Result<ColumnFit> fit_of(const DataSlotConfig& slot, const ColumnStatistics& col
                  "leave the column out, or give a number in its place: missing = 0"};
   }
   const double fill = fill_of(slot, column.mean);
-  if (fill != column.fill || column.edges.size() > std::max(slot.bucket_count, 1U) - 1) {
-    return Error{Errc::kData, "it was made with other keys 'missing' or 'bucket' of the slot",
-                 "make the file again: paddle statistics"};
+  if (fill != column.fill) {
+    return wrong_file(
+        fmt::format("it was made with another key 'missing': {} is in place of a missing number, "
+                    "not {}",
+                    column.fill, fill));
   }
   ColumnFit fit{.fill = fill, .edges = column.edges};
   if (slot.bucket_count == 0) fit.edges.assign(slot.bucket_edges.begin(), slot.bucket_edges.end());
@@ -135,13 +152,19 @@ Result<ColumnFit> fit_of(const DataSlotConfig& slot, const ColumnStatistics& col
   return fit;
 }
 
-Status use_slot(const SlotStatistics& statistics, DataSlotConfig& slot) {
+std::string bucket_text(std::uint32_t count) {
+  return count == 0 ? "no bucket = N" : fmt::format("bucket = {}", count);
+}
+
+// `names` are those of all csv columns; empty for other formats.
+Status use_slot(const SlotStatistics& statistics, const std::vector<std::string>& names,
+                DataSlotConfig& slot) {
   if (slot.learns_labels) {
     if (statistics.labels.empty() || statistics.labels.size() > kLabelsMax) {
       return Error{Errc::kData,
                    fmt::format("it has {} labels, but from 1 to {} are allowed",
                                statistics.labels.size(), kLabelsMax),
-                   "make the file again: paddle statistics"};
+                   kMakeAgain};
     }
     slot.labels = statistics.labels;
     return {};
@@ -150,23 +173,40 @@ Status use_slot(const SlotStatistics& statistics, DataSlotConfig& slot) {
     return Error{Errc::kData,
                  fmt::format("it has {} columns, but the slot has {}", statistics.columns.size(),
                              slot.width),
-                 "make the file again: paddle statistics"};
+                 kMakeAgain};
+  }
+  if (statistics.bucket_count != slot.bucket_count) {
+    return wrong_file(fmt::format("it was made with {}, but the slot has {}",
+                                  bucket_text(statistics.bucket_count),
+                                  bucket_text(slot.bucket_count)));
   }
   slot.fits.clear();
   for (std::size_t i = 0; i < statistics.columns.size(); ++i) {
-    auto fit = fit_of(slot, statistics.columns[i]);
-    if (!fit) return std::move(fit).error().with(fmt::format("column {}", i + 1));
+    const ColumnStatistics& column = statistics.columns[i];
+    const std::string name = i < slot.columns.size() ? names[slot.columns[i]] : "";
+    if (!name.empty() && !column.name.empty() && name != column.name) {
+      return wrong_file(
+          fmt::format("column {} is '{}', but in the slot it is '{}'", i + 1, column.name, name));
+    }
+    auto fit = fit_of(slot, column);
+    if (!fit) {
+      return std::move(fit).error().with(name.empty() ? fmt::format("column {}", i + 1)
+                                                      : fmt::format("column '{}'", name));
+    }
     slot.fits.push_back(*std::move(fit));
   }
   return {};
 }
 
 std::string column_text(const ColumnStatistics& column) {
+  const std::string name =
+      column.name.empty() ? "" : fmt::format(R"("name":{},)", json_text(column.name));
   return fmt::format(
-      R"({{"count":{},"missing":{},"mean":{},"fill":{},"filled_mean":{},"deviation":{},)"
+      R"({{{}"count":{},"missing":{},"mean":{},"fill":{},"filled_mean":{},"deviation":{},)"
       R"("minimum":{},"maximum":{},"edges":[{}],"quantile_error":{}}})",
-      column.count, column.missing, column.mean, column.fill, column.filled_mean, column.deviation,
-      column.minimum, column.maximum, fmt::join(column.edges, ","), column.quantile_error);
+      name, column.count, column.missing, column.mean, column.fill, column.filled_mean,
+      column.deviation, column.minimum, column.maximum, fmt::join(column.edges, ","),
+      column.quantile_error);
 }
 
 }  // namespace
@@ -175,6 +215,7 @@ std::string statistics_text(const DataStatistics& statistics) {
   std::vector<std::string> slots;
   for (const SlotStatistics& slot : statistics.slots) {
     std::string text = R"({"name":)" + json_text(slot.name);
+    if (slot.bucket_count > 0) text += fmt::format(R"(,"bucket":{})", slot.bucket_count);
     if (slot.labels.empty()) {
       std::vector<std::string> columns;
       for (const ColumnStatistics& column : slot.columns) columns.push_back(column_text(column));
@@ -191,6 +232,10 @@ std::string statistics_text(const DataStatistics& statistics) {
 }
 
 Result<DataStatistics> parse_statistics(std::string_view text) {
+  if (text.starts_with(kPartMark)) {
+    return Error{Errc::kData, "it is the part of one trainer, not the statistics of all",
+                 "merge the parts: paddle statistics --merge --output=FILE PART..."};
+  }
   JsonReader reader({});
   if (Status read = reader.read(text); !read) return wrong_file(read.error().message);
   const JsonValue& all = reader.object();
@@ -220,12 +265,17 @@ Status use_statistics(const DataStatistics& statistics, DataConfig& data) {
     const auto found = std::ranges::find(statistics.slots, slot.name, &SlotStatistics::name);
     if (found == statistics.slots.end()) {
       return Error{Errc::kData, fmt::format("it has no statistics of slot '{}'", slot.name),
-                   "make the file again: paddle statistics"};
+                   kMakeAgain};
     }
-    if (Status used = use_slot(*found, slot); !used)
+    if (Status used = use_slot(*found, data.columns, slot); !used)
       return std::move(used).error().with(fmt::format("slot '{}'", slot.name));
   }
   return {};
+}
+
+Status check_statistics(std::string_view text, DataConfig data) {
+  PADDLE_TRY(const DataStatistics statistics, parse_statistics(text));
+  return use_statistics(statistics, data);
 }
 
 }  // namespace paddle::config

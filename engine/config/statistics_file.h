@@ -2,8 +2,10 @@
 // statistics` makes of the training data, and that [data] statistics names.
 //
 //   {"format":1,"records":150,"slots":[
-//   {"name":"age","columns":[{"count":149,"missing":1,"mean":38.5,"fill":38.5,"filled_mean":38.5,
-//    "deviation":13.6,"minimum":17,"maximum":90,"edges":[28,47],"quantile_error":0}]},
+//   {"name":"age","columns":[{"name":"age","count":149,"missing":1,"mean":38.5,"fill":38.5,
+//    "filled_mean":38.5,"deviation":13.6,"minimum":17,"maximum":90,"edges":[],
+//    "quantile_error":0}]},
+//   {"name":"pay","bucket":3,"columns":[{...,"edges":[28,47],"quantile_error":0}]},
 //   {"name":"species","labels":["setosa","virginica"]}]}
 //
 // Numbers are the shortest texts that read back as the same double.
@@ -20,10 +22,12 @@
 namespace paddle::config {
 
 constexpr std::size_t kStatisticsBytesMax = 256U << 20U;
-constexpr std::size_t kLabelsMax = 1U << 16U;  // of a slot
+constexpr std::string_view kPartMark = "paddle statistics part 1\n";  // begins a trainer's part
+constexpr std::size_t kLabelsMax = 1U << 16U;                         // of a slot
 
 // One column of a slot of floats.
 struct ColumnStatistics {
+  std::string name = {};      // of the csv column; "" in other formats
   std::uint64_t count = 0;    // records that have a number
   std::uint64_t missing = 0;  // records without one
   double mean = 0;            // of the numbers that are there; 0 if there is none
@@ -44,6 +48,7 @@ struct SlotStatistics {
   std::string name;
   std::vector<ColumnStatistics> columns = {};  // for floats, in the order of the record
   std::vector<std::string> labels = {};        // for labels = "learned", sorted by their bytes
+  std::uint32_t bucket_count = 0;              // bucket = N, for which the edges are; 0: none
 
   bool operator==(const SlotStatistics&) const = default;
 };
@@ -56,14 +61,16 @@ struct DataStatistics {
 };
 
 std::string statistics_text(const DataStatistics& statistics);
-// kData: the text is not that of such a file.
+// kData: the text is not that of such a file, or contains what no `paddle statistics` writes.
 Result<DataStatistics> parse_statistics(std::string_view text);
 
 // The number in place of a missing one, in a column whose other numbers have this mean.
 double fill_of(const DataSlotConfig& slot, double mean);
 
 // Sets the constants and labels of the slots that need statistics. kData: a slot has none, or they
-// were made with other options; the message names the slot, and the caller adds the file.
+// were made with other columns or keys; the message names the slot, and the caller adds the file.
 Status use_statistics(const DataStatistics& statistics, DataConfig& data);
+// Whether the text is that of a file of statistics for these slots. kData: as the two above.
+Status check_statistics(std::string_view text, DataConfig data);
 
 }  // namespace paddle::config

@@ -14,7 +14,6 @@
 namespace paddle::data {
 namespace {
 
-constexpr std::string_view kPartMark = "paddle statistics part 1\n";
 constexpr std::uint64_t kRecordsMax = 1ULL << 53U;  // a whole number that the file can hold
 constexpr std::uint32_t kTextBytesMax = 1U << 20U;  // of a name or label
 constexpr std::uint32_t kBucketsMax = 1U << 16U;    // of a column
@@ -106,7 +105,7 @@ bool Statistics::Slot::is_like(const Slot& other) const {
          std::bit_cast<std::uint64_t>(missing_value) ==
              std::bit_cast<std::uint64_t>(other.missing_value) &&
          bucket_count == other.bucket_count && learns_labels == other.learns_labels &&
-         columns.size() == other.columns.size();
+         std::ranges::equal(columns, other.columns, {}, &Column::name, &Column::name);
 }
 
 bool Statistics::Slot::has_too_many_labels() const {
@@ -130,6 +129,8 @@ Statistics::Statistics(const config::DataConfig& data) {
                       .place = is_float ? first : i,
                       .columns = std::vector<Column>(is_float ? slot.width : 0),
                       .labels = {}});
+    for (std::size_t j = 0; is_float && j < slot.columns.size(); ++j)
+      slots_.back().columns[j].name = data.columns[slot.columns[j]];
     if (slot.bucket_count > 0) with_quantiles += slot.width;
   }
   distinct_max_ = distinct_max_of(with_quantiles);
@@ -200,7 +201,8 @@ Status Statistics::merge(const Statistics& other) {
 }
 
 config::ColumnStatistics Statistics::result_of(const Slot& slot, const Column& column) {
-  config::ColumnStatistics result{.count = column.count, .missing = column.missing};
+  config::ColumnStatistics result{
+      .name = column.name, .count = column.count, .missing = column.missing};
   config::DataSlotConfig filled;
   filled.missing = slot.missing;
   filled.missing_value = slot.missing_value;
@@ -237,7 +239,8 @@ Result<config::DataStatistics> Statistics::result() const {
                                config::kLabelsMax, kLabelBytesMax >> 20U),
                    "a column of so many texts is no class: type = \"hash\" reads it"};
     }
-    config::SlotStatistics found{.name = slot.name, .columns = {}, .labels = {}};
+    config::SlotStatistics found{
+        .name = slot.name, .columns = {}, .labels = {}, .bucket_count = slot.bucket_count};
     found.labels.assign(slot.labels.begin(), slot.labels.end());
     for (const Column& column : slot.columns) found.columns.push_back(result_of(slot, column));
     all.slots.push_back(std::move(found));
@@ -248,6 +251,7 @@ Result<config::DataStatistics> Statistics::result() const {
 // The form of a part.
 
 void Statistics::append_column(const Column& column, Bytes& bytes) {
+  append_text(column.name, bytes);
   append_le(bytes, column.count);
   append_le(bytes, column.missing);
   append_le(bytes, std::bit_cast<std::uint32_t>(column.minimum));
@@ -279,6 +283,7 @@ void Statistics::append_to(Bytes& bytes) const {
 }
 
 Status Statistics::take_column(ByteSpan& bytes, std::size_t distinct_max, Column& column) {
+  PADDLE_TRY_STATUS(take_text(bytes, column.name));
   PADDLE_TRY_STATUS(data::take(bytes, column.count));
   PADDLE_TRY_STATUS(data::take(bytes, column.missing));
   PADDLE_TRY_STATUS(data::take(bytes, column.minimum));
@@ -391,11 +396,20 @@ Result<Statistics> observe_training(const config::JobConfig& job, const std::str
   return observe_pass(std::move(options), Dictionary());
 }
 
+std::string held_out_text(const config::JobConfig& job) {
+  const config::DataConfig& data = job.data;
+  if (data.test_fraction == 0) return "no test_fraction";
+  return fmt::format("test_fraction = {}, {}seed = {}", data.test_fraction,
+                     data.split_by.empty() ? "" : fmt::format("split_by = \"{}\", ", data.split_by),
+                     job.seed);
+}
+
 Bytes encode(const StatisticsPart& part) {
   Bytes bytes;
-  append_bytes(bytes, as_bytes(kPartMark));
+  append_bytes(bytes, as_bytes(config::kPartMark));
   append_le(bytes, part.trainer);
   append_le(bytes, part.trainers);
+  append_text(part.held_out, bytes);
   part.statistics.append_to(bytes);
   append_le(bytes, crc32c(bytes));
   return bytes;
@@ -404,14 +418,15 @@ Bytes encode(const StatisticsPart& part) {
 Result<StatisticsPart> decode_part(ByteSpan bytes) {
   const Error no_part{Errc::kData, "it is no part of statistics",
                       "paddle statistics makes parts, with --num_gradient_servers above 1"};
-  if (!as_text(bytes).starts_with(kPartMark)) return no_part;
-  if (bytes.size() < kPartMark.size() + sizeof(std::uint32_t)) return damaged();
+  if (!as_text(bytes).starts_with(config::kPartMark)) return no_part;
+  if (bytes.size() < config::kPartMark.size() + sizeof(std::uint32_t)) return damaged();
   const ByteSpan content = bytes.first(bytes.size() - sizeof(std::uint32_t));
   if (load_le<std::uint32_t>(bytes.data() + content.size()) != crc32c(content)) return damaged();
-  ByteSpan rest = content.subspan(kPartMark.size());
+  ByteSpan rest = content.subspan(config::kPartMark.size());
   StatisticsPart part;
   PADDLE_TRY_STATUS(take(rest, part.trainer));
   PADDLE_TRY_STATUS(take(rest, part.trainers));
+  PADDLE_TRY_STATUS(take_text(rest, part.held_out));
   if (part.trainer >= part.trainers) return damaged();
   PADDLE_TRY(part.statistics, Statistics::take(rest));
   return rest.empty() ? Result(std::move(part)) : damaged();

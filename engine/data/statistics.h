@@ -55,6 +55,7 @@ class Statistics {
 
  private:
   struct Column {
+    std::string name = {};  // config::ColumnStatistics::name
     std::uint64_t count = 0, missing = 0;
     ExactMoments moments;
     float minimum = std::numeric_limits<float>::infinity();
@@ -98,9 +99,13 @@ Result<Statistics> observe_pass(DatasetOptions options, const Dictionary& dictio
 Result<Statistics> observe_training(const config::JobConfig& job, const std::string& folder,
                                     std::uint32_t trainer, std::uint32_t trainers);
 
+// The keys by which records are held out from training, "test_fraction = 0.1, seed = 1".
+std::string held_out_text(const config::JobConfig& job);
+
 // The statistics of one trainer's records, as a file.
 struct StatisticsPart {
   std::uint32_t trainer = 0, trainers = 1;
+  std::string held_out = {};  // held_out_text() of the job
   Statistics statistics;
 };
 constexpr std::size_t kPartBytesMax = 1U << 30U;

@@ -380,7 +380,7 @@ constexpr const char* kStatistics = R"json({"format":1,"records":400,"slots":[
 {"name":"age","columns":[{"count":380,"missing":20,"mean":38.581646755,"fill":38.581646755,"filled_mean":38.581646755,"deviation":13.640223192,"minimum":17,"maximum":90,"edges":[],"quantile_error":0}]},
 {"name":"size","columns":[{"count":380,"missing":20,"mean":0.3,"fill":0.3,"filled_mean":0.3,"deviation":1,"minimum":-2.5,"maximum":7.3,"edges":[],"quantile_error":0},
  {"count":400,"missing":0,"mean":5,"fill":5,"filled_mean":5,"deviation":0,"minimum":5,"maximum":5,"edges":[],"quantile_error":0}]},
-{"name":"pair","columns":[{"count":380,"missing":20,"mean":0.4925,"fill":0.4925,"filled_mean":0.4925,"deviation":1,"minimum":0,"maximum":1,"edges":[0.25,0.4925,0.75],"quantile_error":0},
+{"name":"pair","bucket":4,"columns":[{"count":380,"missing":20,"mean":0.4925,"fill":0.4925,"filled_mean":0.4925,"deviation":1,"minimum":0,"maximum":1,"edges":[0.25,0.4925,0.75],"quantile_error":0},
  {"count":400,"missing":0,"mean":1,"fill":1,"filled_mean":1,"deviation":0,"minimum":1,"maximum":1,"edges":[],"quantile_error":0}]},
 {"name":"kind","labels":["10","9","Öl"]},
 {"name":"click","labels":["no","yes"]}]}

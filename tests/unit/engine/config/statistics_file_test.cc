@@ -102,9 +102,11 @@ TEST_F(StatisticsFileTest, SaysWhichSlotsNeedStatistics) {
 
 TEST_F(StatisticsFileTest, NamesMistakesOfTheKeys) {
   const std::string at = "job.toml:12:";
-  EXPECT_EQ(mistake("normalize = 'standart'"),
-            at + "13: 'normalize' is 'standart', but must be one of 'standard', 'min_max', 'log'; "
-                 "did you mean 'standard'?");
+  EXPECT_EQ(
+      mistake("normalize = 'standart'"),
+      at +
+          "13: 'normalize' is 'standart', but must be one of 'none', 'standard', 'min_max', 'log'; "
+          "did you mean 'standard'?");
   EXPECT_EQ(mistake("missing = 'median'"),
             at + "11: 'missing' is 'median', but must be one of 'mean', 'refuse'; did you mean "
                  "'mean'?");
@@ -117,6 +119,7 @@ TEST_F(StatisticsFileTest, NamesMistakesOfTheKeys) {
   EXPECT_EQ(mistake("bucket = [1, 1e39]"), at + "10: the edge 1e+39 is not a finite float32");
   EXPECT_EQ(mistake("bucket = [1, 'a']"),
             at + "14: 'bucket' must be an array of numbers, not a string");
+  EXPECT_EQ(mistake("bucket = 4\nnormalize = 'none'"), "none") << "it is the default";
   EXPECT_EQ(mistake("bucket = 4\nnormalize = 'log'"),
             "job.toml:13:13: 'normalize' cannot be combined with 'bucket'");
   EXPECT_EQ(mistake("bucket = 4\nmissing_indicator = true"),
@@ -187,13 +190,24 @@ TEST_F(StatisticsFileTest, TheFileGivesConstantsAndLabels) {
 TEST_F(StatisticsFileTest, EdgesOfTheFileAreDoublesAndEdgesOfTheJobFloats) {
   std::string text =
       edited(R"("edges":[],"quantile_error":0},)", R"("edges":[0.1,0.7,1.5],"quantile_error":0},)");
+  text.replace(text.find(R"("columns")"), 0, R"("bucket":4,)");
   for (const std::string fill : {"\"fill\":2", "\"fill\":-1"})
     text.replace(text.find(fill), fill.size(), "\"fill\":0");
   folder_.write("s.json", text);
   const DataConfig data = read("bucket = 4", "statistics = 's.json'\n");
   ASSERT_EQ(mistake_, "none");
   EXPECT_EQ(data.slots[1].fits.at(0).edges, (std::vector<double>{0.1, 0.7, 1.5}));
-  EXPECT_NE(mistake("bucket = 3", "statistics = 's.json'\n"), "none");
+  const std::string at = "job.toml:5:14: s.json: slot 'x': ";
+  EXPECT_EQ(wrong_file(text, "bucket = 3"),
+            at + "it was made with bucket = 4, but the slot has bucket = 3");
+  EXPECT_EQ(wrong_file(text, "bucket = 20"),
+            at + "it was made with bucket = 4, but the slot has bucket = 20");
+  EXPECT_EQ(wrong_file(text, "normalize = 'min_max'"),
+            at + "it was made with bucket = 4, but the slot has no bucket = N");
+  EXPECT_EQ(wrong_file(text.replace(text.find("\"bucket\":4"), 10, "\"bucket\":3"), "bucket = 3"),
+            at + "'edges' must be shorter than 'bucket', which is 3");
+  EXPECT_EQ(wrong_file(text.replace(text.find("\"bucket\":3"), 10, "\"bucket\":1"), "bucket = 3"),
+            at + "'bucket' must be a whole number from 2 to 65536");
   // The number 0.7 in a file is the float32 0.7F, and belongs to the bucket above the edge 0.7.
   EXPECT_EQ(read("bucket = [0.7]").slots[1].fits.at(0).edges, std::vector<double>{0.7F});
 }
@@ -210,24 +224,49 @@ TEST_F(StatisticsFileTest, NamesWhatDoesNotFit) {
             at + "slot 'x': 'mean' must be a finite number");
   EXPECT_EQ(wrong_file(edited("\"x\"", "\"z\""), keys), at + "it has no statistics of slot 'x'");
   EXPECT_NE(hint_.find("paddle statistics"), std::string::npos);
+  EXPECT_EQ(wrong_file("paddle statistics part 1\nabc", keys),
+            at + "it is the part of one trainer, not the statistics of all");
+  EXPECT_EQ(hint_, "merge the parts: paddle statistics --merge --output=FILE PART...");
   EXPECT_EQ(wrong_file(edited("\"edges\":[]", "\"edges\":[2,1]"), keys),
             at + "slot 'x': 'edges' must be a list of ascending numbers");
   EXPECT_EQ(wrong_file(edited("\"count\":3", "\"count\":0"), keys),
-            at + "slot 'x': column 1: no record has a number, so that there is no mean");
-  EXPECT_EQ(
-      wrong_file(kStatistics, "missing = 7\nnormalize = 'standard'"),
-      at + "slot 'x': column 1: it was made with other keys 'missing' or 'bucket' of the slot");
+            at + "slot 'x': column 'a': no record has a number, so that there is no mean");
+  EXPECT_EQ(wrong_file(kStatistics, "missing = 7\nnormalize = 'standard'"),
+            at + "slot 'x': column 'a': it was made with another key 'missing': 2 is in place of a "
+                 "missing number, not 7");
+  EXPECT_EQ(wrong_file(edited("\"deviation\":0.5", "\"deviation\":-0.5"), keys),
+            at + "slot 'x': 'deviation' must be a number from 0");
   const std::string one_column = R"({"format":1,"records":4,"slots":[{"name":"x","columns":[]}]})";
   EXPECT_EQ(wrong_file(one_column, keys), at + "slot 'x': it has 0 columns, but the slot has 2");
   label_ = "labels = 'learned'\n";
   EXPECT_EQ(wrong_file(edited("\"c\"", "\"a \\\"b\\\"\""), keys),
-            "job.toml:5:14: s.json: slot 'y': 'labels' must be a list of different texts");
+            at + "slot 'y': 'labels' must be a list of different texts, sorted by their bytes");
+  EXPECT_EQ(wrong_file(edited("\"c\"", "\"A\""), keys),
+            at + "slot 'y': 'labels' must be a list of different texts, sorted by their bytes");
+}
+
+// Columns in another order have the same number of statistics.
+TEST_F(StatisticsFileTest, KnowsTheColumnsOfCsv) {
+  const std::string named = R"({"format":1,"records":4,"slots":[
+{"name":"x","columns":[{"name":"a","count":3,"missing":1,"mean":2,"fill":0,"filled_mean":2,"deviation":0.5,"minimum":1,"maximum":3,"edges":[],"quantile_error":0},
+ {"name":"b","count":4,"missing":0,"mean":-1,"fill":0,"filled_mean":-1,"deviation":0,"minimum":-1,"maximum":-1,"edges":[],"quantile_error":0}]}]}
+)";
+  const auto parsed = parse_statistics(named);
+  ASSERT_TRUE(parsed) << parsed.error().message;
+  EXPECT_EQ(parsed->slots.at(0).columns.at(1).name, "b");
+  EXPECT_EQ(statistics_text(*parsed), named);
+  EXPECT_EQ(wrong_file(named, "normalize = 'min_max'"), "none");
+  std::string other = named;
+  other.replace(other.find("\"a\""), 3, "\"b\"");
+  EXPECT_EQ(wrong_file(other, "normalize = 'min_max'"),
+            "job.toml:5:14: s.json: slot 'x': column 1 is 'b', but in the slot it is 'a'");
 }
 
 TEST_F(StatisticsFileTest, WrittenTextIsReadBack) {
   DataStatistics statistics{.records = 3, .slots = {}};
   statistics.slots.push_back({.name = "a \"quoted\" name",
-                              .columns = {{.count = 1U << 31U,
+                              .columns = {{.name = "a \"quoted\" column",
+                                           .count = 1U << 31U,
                                            .missing = 2,
                                            .mean = 0.1,
                                            .fill = -1.0 / 3,
@@ -237,14 +276,110 @@ TEST_F(StatisticsFileTest, WrittenTextIsReadBack) {
                                            .maximum = 123456789.123456789,
                                            .edges = {-1e30, 0.30000000000000004},
                                            .quantile_error = 1.0 / 128},
-                                          {}}});
-  statistics.slots.push_back({.name = "y", .labels = {"a\nb", "\x01", "\xc3\xa9"}});
+                                          {}},
+                              .labels = {},
+                              .bucket_count = 3});
+  statistics.slots.push_back({.name = "y", .labels = {"\x01", "a\nb", "\xc3\xa9"}});
   const std::string text = statistics_text(statistics);
   const auto back = parse_statistics(text);
   ASSERT_TRUE(back) << back.error().message << text;
   EXPECT_EQ(*back, statistics);
   EXPECT_EQ(statistics_text(*parse_statistics(kStatistics)), kStatistics);
   EXPECT_EQ(statistics_text({}), "{\"format\":1,\"records\":0,\"slots\":[]}\n");
+}
+
+constexpr const char* kPreparedJob = R"([data]
+train = "x"
+format = "jsonl"
+weight = "w"
+[[data.slot]]
+name = "x"
+type = "float"
+width = 2
+bucket = 3
+[[data.slot]]
+name = "y"
+type = "float"
+[[data.slot]]
+name = "w"
+type = "float"
+[[data.slot]]
+name = "kind"
+type = "id"
+labels = ["a", "b", "c"]
+[[layer]]
+name = "rows"
+type = "embedding"
+input = ["x", "kind"]
+size = 2
+pooling = "sum"
+vocabulary = 6
+[[layer]]
+name = "out"
+type = "fc"
+input = ["rows"]
+size = 1
+[[layer]]
+name = "cost"
+type = "binary_cross_entropy"
+input = ["out"]
+label = "y"
+[[evaluator]]
+type = "auc"
+input = "out"
+label = "y"
+)";
+
+class PreparedJob : public StatisticsFileTest {
+ protected:
+  // The mistake of the job after one text was replaced by another.
+  std::string mistake_with(const std::string& from, const std::string& to) {
+    std::string text = kPreparedJob;
+    text.replace(text.find(from), from.size(), to);
+    folder_.write("job.toml", text);
+    const auto job = read_job(folder_ / "job.toml");
+    hint_ = job ? "" : job.error().hint;
+    if (job) return "none";
+    const std::string& message = job.error().message;
+    return message.substr(message.find("job.toml"));
+  }
+};
+
+// A cost of a label that was scaled, or of a weight, would be another cost.
+TEST_F(PreparedJob, LabelsAndWeightsAreReadAsTheyAre) {
+  const std::string y = "name = \"y\"\ntype = \"float\"", w = "name = \"w\"\ntype = \"float\"";
+  ASSERT_EQ(mistake_with("", ""), "none");
+  EXPECT_EQ(mistake_with(y, y + "\nmissing = \"refuse\""), "none");
+  for (const std::string key :
+       {"normalize = \"standard\"", "normalize = \"log\"", "missing = \"mean\"", "missing = 0"}) {
+    const std::string name = key.substr(0, key.find(' '));
+    EXPECT_TRUE(mistake_with(y, y + "\n" + key)
+                    .starts_with("job.toml:13:" + std::to_string(name.size() + 4) + ": '" + name +
+                                 "' changes slot 'y', which is the label of layer 'cost'"))
+        << mistake_with(y, y + "\n" + key);
+    EXPECT_TRUE(hint_.starts_with("remove the key: labels and weights are read as they are"));
+    EXPECT_TRUE(mistake_with(w, w + "\n" + key)
+                    .starts_with("job.toml:16:" + std::to_string(name.size() + 4) + ": '" + name +
+                                 "' changes slot 'w', which is the weight of [data]"))
+        << mistake_with(w, w + "\n" + key);
+  }
+  EXPECT_TRUE(
+      mistake_with(y, y + "\nbucket = [1]").starts_with("job.toml:13:10: 'bucket' changes"));
+  EXPECT_TRUE(mistake_with(y, y + "\nmissing_indicator = true")
+                  .starts_with("job.toml:13:21: 'missing_indicator' changes slot 'y'"));
+}
+
+TEST_F(PreparedJob, ATableHasARowForEachBucketAndLabel) {
+  const std::string fewer = mistake_with("vocabulary = 6", "vocabulary = 5");
+  EXPECT_TRUE(
+      fewer.starts_with("job.toml:26:14: the vocabulary is 5, but slot 'x' has 6 ids: 2 "
+                        "columns of 3 buckets"))
+      << fewer;
+  EXPECT_EQ(hint_, "set vocabulary = 6");
+  const std::string more = mistake_with(R"("c"])", R"("c", "d", "e", "f", "g"])");
+  EXPECT_TRUE(more.starts_with("job.toml:26:14: the vocabulary is 6, but slot 'kind' has 7 labels"))
+      << more;
+  EXPECT_EQ(hint_, "set vocabulary = 7");
 }
 
 TEST_F(StatisticsFileTest, BelongsToTheModel) {

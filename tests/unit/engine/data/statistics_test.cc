@@ -70,7 +70,8 @@ TEST_F(StatisticsTest, TheConstantsAreThoseOfScikitLearn) {
   EXPECT_EQ(result->records, 7U);
   ASSERT_EQ(result->slots.size(), 3U);
   // SimpleImputer(strategy="mean"), StandardScaler()
-  const config::ColumnStatistics expected{.count = 5,
+  const config::ColumnStatistics expected{.name = "age",
+                                          .count = 5,
                                           .missing = 2,
                                           .mean = 1.5200000002980232,
                                           .fill = 1.5200000002980232,
@@ -82,6 +83,9 @@ TEST_F(StatisticsTest, TheConstantsAreThoseOfScikitLearn) {
   EXPECT_EQ(result->slots[0].columns[0], expected);
   EXPECT_EQ(result->slots[0].columns[1].mean, 3);
   EXPECT_EQ(result->slots[0].columns[1].deviation, 0);
+  EXPECT_EQ(result->slots[0].columns[1].name, "pay");
+  EXPECT_EQ(result->slots[0].bucket_count, 0U);
+  EXPECT_EQ(result->slots[1].bucket_count, 4U);
   EXPECT_EQ(result->slots[2].labels, (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_TRUE(result->slots[2].columns.empty());
 }
@@ -127,7 +131,7 @@ TEST_F(StatisticsTest, ConstantsAreOfTheNumbersAfterMissingOnesWereFilledIn) {
 TEST_F(StatisticsTest, AColumnWithoutAnyNumber) {
   const auto result = observe_text(",1,,a\n,2,,a\n").result();
   ASSERT_TRUE(result);
-  const config::ColumnStatistics expected{.count = 0, .missing = 2};
+  const config::ColumnStatistics expected{.name = "age", .count = 0, .missing = 2};
   EXPECT_EQ(result->slots[0].columns[0], expected);
 }
 
@@ -190,6 +194,23 @@ TEST_F(StatisticsTest, PartsOfOtherSlotsAreRefused) {
   const Status merged = one.merge(other);
   ASSERT_FALSE(merged);
   EXPECT_EQ(merged.error().message, "it is of other slots, or of slots with other keys");
+  options_.data.slots[0].missing = config::Missing::kMean;
+  options_.data.slots[0].columns = {1, 0};
+  EXPECT_FALSE(one.merge(Statistics(options_.data))) << "columns in another order";
+}
+
+TEST_F(StatisticsTest, APartKnowsWhatWasHeldOut) {
+  config::JobConfig job;
+  EXPECT_EQ(held_out_text(job), "no test_fraction");
+  job.seed = 7;
+  job.data.test_fraction = 0.1;
+  EXPECT_EQ(held_out_text(job), "test_fraction = 0.1, seed = 7");
+  job.data.split_by = "user";
+  EXPECT_EQ(held_out_text(job), "test_fraction = 0.1, split_by = \"user\", seed = 7");
+  const auto read = decode_part(encode(
+      {.trainer = 1, .trainers = 3, .held_out = held_out_text(job), .statistics = Statistics()}));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->held_out, held_out_text(job));
 }
 
 TEST_F(StatisticsTest, ADamagedPartIsAnError) {
