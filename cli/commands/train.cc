@@ -520,6 +520,7 @@ struct JobToStart {
   JobNodes nodes;
   Placement placement;
   Workspace workspace;
+  config::DataConfig data;
   JobEngines engines;
   JobRequest request;
   Destination to;
@@ -627,6 +628,7 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
   PADDLE_TRY(job.placement,
              place(context, cluster, options.plan, resolved.config, environment, options.resume));
   PADDLE_TRY(job.workspace, check_job(context, options.plan.source, resolved, job.placement));
+  job.data = resolved.config.data;
   note_missing_copies(context, cluster, job.placement, job.workspace);
   PADDLE_TRY(job.engines, engines_of(context, job.placement, job.workspace));
   job.request = request_of(options, job.engines, resolved);
@@ -746,9 +748,9 @@ Result<std::size_t> begin(Context& context, ClusterSession& session, const Train
                prepare_to_resume(context, cluster, job.nodes.chosen, plan, job.snapshot));
   }
   PADDLE_TRY_STATUS(run_setup(context, session, plan, job.workspace));
-  PADDLE_TRY_STATUS(
-      give_statistics(context, session, plan, job.workspace,
-                      {job.engines.engine.remote_path, job.to.output, job.snapshot.name}));
+  PADDLE_TRY_STATUS(give_statistics(context, session, plan, job.workspace,
+                                    {job.engines.engine.remote_path, job.to.output,
+                                     job.snapshot.name, request.from, std::move(job.data)}));
   if (job.is_known) PADDLE_TRY_STATUS(forget_last_run(context, cluster, job.nodes.chosen, plan));
   PADDLE_TRY_STATUS(keep_settings(context, session, job, plan));
   keep_command(context, job, plan);

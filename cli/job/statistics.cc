@@ -24,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kModelFile = "model/statistics.json";  // in a snapshot
+constexpr const char* kHashEnding = ".sha256";               // in place of a file that is too large
 constexpr std::size_t kErrorBytesMax = 16U << 10U;
 constexpr unsigned kFileMode = 0644;
 
@@ -149,6 +150,69 @@ std::string statistics_of_last_run(ClusterSession& session, const JobPlan& plan,
   return leader.read_whole_file(in_job, config::kStatisticsBytesMax).value_or("");
 }
 
+// The statistics of the snapshot that a new training begins with, which is on the leader or here;
+// "" if it has none. kUsage: it has only their hash. kUnreachable: they cannot be read.
+Result<std::string> statistics_of_start(ClusterSession& session, const JobPlan& plan,
+                                        const StartSnapshot& from) {
+  const std::string snapshot = from.remote.empty() ? from.folders.front() : from.remote;
+  const std::string path = snapshot + "/" + kModelFile;
+  bool has_file = false, has_hash = false;
+  std::optional<std::string> text;
+  if (from.remote.empty()) {
+    std::error_code ignored;
+    has_file = fs::exists(path, ignored);
+    has_hash = fs::exists(path + kHashEnding, ignored);
+    if (has_file) {
+      PADDLE_TRY(text, read_file(path, snapshot::kModelFileBytesMax));
+    }
+  } else {
+    remote::AgentClient& leader = *session.find_node(plan.trainers.front().node)->client;
+    PADDLE_TRY(const auto files, leader.list_own_files(snapshot + "/model"));
+    for (const remote::FileEntry& file : files) {
+      has_file = has_file || file.path == kStatisticsFile;
+      has_hash = has_hash || file.path == std::string(kStatisticsFile) + kHashEnding;
+    }
+    if (has_file) text = leader.read_whole_file(path, snapshot::kModelFileBytesMax);
+  }
+  if (text) return *std::move(text);
+  if (has_file) return Error{Errc::kUnreachable, path + " cannot be read", "run the command again"};
+  if (!has_hash) return std::string();
+  return Error{Errc::kUsage,
+               "the snapshot of --from has only the hash of its statistics, which were too large",
+               "name the file that its training used: --set data.statistics=FILE"};
+}
+
+// The statistics that the job's first parameters belong to; "" if there are none. kData: they are
+// not for the job's slots.
+Result<std::string> statistics_of_parameters(Context& context, ClusterSession& session,
+                                             const JobPlan& plan,
+                                             const StatisticsRequest& request) {
+  if (!request.from) {
+    std::string text = statistics_of_last_run(session, plan, request.snapshot);
+    if (text.empty()) return text;
+    Status fits = config::check_statistics(text, request.data);
+    if (fits) return text;
+    Error error = std::move(fits).error().with("statistics of " + request.snapshot);
+    error.hint =
+        "a resumed job keeps its statistics: undo the change of the slot's keys, or start a new "
+        "job: paddlectl train without --resume";
+    return error;
+  }
+  PADDLE_TRY(std::string text, statistics_of_start(session, plan, *request.from));
+  if (text.empty()) return text;
+  Status fits = config::check_statistics(text, request.data);
+  if (!fits) {
+    Error error = std::move(fits).error().with("statistics of the snapshot of --from");
+    error.hint =
+        "parameters belong to their statistics: undo the change of the slot's keys, start without "
+        "--from, or name other statistics: --set data.statistics=FILE";
+    return error;
+  }
+  context.console.note(
+      "statistics are those of the snapshot of --from, to which its parameters belong");
+  return text;
+}
+
 // Makes the file `made` from the data on the nodes.
 Status make_statistics(Context& context, ClusterSession& session, const JobPlan& plan,
                        const StatisticsRequest& request, const fs::path& made) {
@@ -186,7 +250,7 @@ Status give_statistics(Context& context, ClusterSession& session, const JobPlan&
   PADDLE_TRY(const fs::path folder,
              make_output_folder(context, request.output, plan.job, "choose another --output"));
   const fs::path made = folder / kStatisticsFile;
-  const std::string last = statistics_of_last_run(session, plan, request.snapshot);
+  PADDLE_TRY(const std::string last, statistics_of_parameters(context, session, plan, request));
   if (last.empty()) {
     context.console.note(fmt::format("statistics of the training data of {}",
                                      counted(plan.trainers.size(), "trainer")));

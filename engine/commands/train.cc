@@ -179,15 +179,35 @@ Status prepare_save_folder(const trainer::TrainOptions& options) {
                "them to a folder of their own; or choose another --save_dir"};
 }
 
+// A line of progress that a training alone shows too.
+void say(const trainer::TrainOptions& options, const std::string& note) {
+  options.local && !options.verbose ? log_plain(note) : log_info("{}", note);
+}
+
 // The statistics of a job that needs some and names none.
 struct OwnStatistics {
   std::string path;
+  std::string name;      // for messages
+  std::string way_out;   // the hint if they do not fit the job's slots; "": that of the misfit
   UniqueFd memory = {};  // contains the file, unless a snapshot has it
 };
 
-// The statistics in the snapshot that the training continues from, since its parameters belong to
-// these; "" if it begins anew.
-Result<std::string> statistics_to_continue_with(const trainer::TrainOptions& options) {
+// The absolute path of a snapshot's statistics; "" if it has none. kUsage: it has only their hash.
+Result<std::string> statistics_in(const std::string& snapshot) {
+  const std::string path =
+      std::filesystem::absolute(snapshot + "/" + inference::kStatisticsFile).string();
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(path, ignored)) return path;
+  if (!std::filesystem::is_regular_file(path + ".sha256", ignored)) return std::string();
+  return Error{
+      Errc::kUsage,
+      fmt::format("{} has only the hash of its statistics, which were too large", snapshot),
+      "name the file that its training used: --set=data.statistics=FILE"};
+}
+
+// The statistics in the snapshot that the training continues from or begins with, since its
+// parameters belong to these; an empty path if there are none.
+Result<OwnStatistics> statistics_of_snapshot(const trainer::TrainOptions& options) {
   std::vector<std::string> snapshots;
   if (options.start_pass > 0)
     snapshots = {trainer::pass_directory(options.save_dir, options.start_pass - 1)};
@@ -197,11 +217,31 @@ Result<std::string> statistics_to_continue_with(const trainer::TrainOptions& opt
     std::ranges::reverse(snapshots);  // the newest first
   }
   for (const std::string& snapshot : snapshots) {
-    const auto path = std::filesystem::absolute(snapshot + "/" + inference::kStatisticsFile);
-    std::error_code ignored;
-    if (std::filesystem::is_regular_file(path, ignored)) return path.string();
+    PADDLE_TRY(const std::string path, statistics_in(snapshot));
+    if (path.empty()) continue;
+    return OwnStatistics{path, path,
+                         "a training that resumes keeps its statistics: undo the change of the "
+                         "slot's keys, or start a new training in another --save_dir"};
   }
-  return std::string();
+  if (!snapshots.empty() || options.init_model_path.empty()) return OwnStatistics();
+  PADDLE_TRY(const std::string path, statistics_in(options.init_model_path));
+  if (path.empty()) return OwnStatistics();
+  say(options, fmt::format("statistics are those of {}, to which its parameters belong",
+                           options.init_model_path));
+  return OwnStatistics{path, path,
+                       "parameters belong to their statistics: undo the change of the slot's keys, "
+                       "start without --init_model_path, or name other statistics: "
+                       "--set=data.statistics=FILE"};
+}
+
+// kUsage, kData: they are not for the job's slots.
+Status check_fit(const OwnStatistics& statistics, const config::DataConfig& data) {
+  PADDLE_TRY(const std::string text, read_file(statistics.path, config::kStatisticsBytesMax));
+  Status fits = config::check_statistics(text, data);
+  if (fits) return {};
+  Error error = std::move(fits).error().with(statistics.name);
+  if (!statistics.way_out.empty()) error.hint = statistics.way_out;
+  return error;
 }
 
 // kUsage: other trainers need the same statistics. kData: as a pass over the training data.
@@ -211,24 +251,25 @@ Result<OwnStatistics> own_statistics(const trainer::TrainOptions& options,
     return Error{Errc::kUsage,
                  fmt::format("{} names no [data] statistics, which all {} trainers must share",
                              options.config, options.num_gradient_servers),
-                 fmt::format("paddle statistics --config={} --output=FILE makes them; then add "
+                 fmt::format("paddle statistics --config={} --output=FILE makes them, and each "
+                             "snapshot has those of its parameters, {}; add "
                              "--set=data.statistics=FILE to each trainer",
-                             options.config)};
+                             options.config, inference::kStatisticsFile)};
   }
-  PADDLE_TRY(const std::string found, statistics_to_continue_with(options));
-  if (!found.empty()) return OwnStatistics{found};
+  PADDLE_TRY(OwnStatistics found, statistics_of_snapshot(options));
+  if (!found.path.empty()) return found;
   // A folder that this training may not use is an error before the data is read.
   if (!options.from_scratch) PADDLE_TRY_STATUS(prepare_save_folder(options));
   PADDLE_TRY(const data::Statistics observed,
              data::observe_training(job, config::folder_of(options.config), 0, 1));
   PADDLE_TRY(const config::DataStatistics result, observed.result());
-  const std::string note = fmt::format("statistics of {} training records", result.records);
-  options.local && !options.verbose ? log_plain(note) : log_info("{}", note);
+  say(options, fmt::format("statistics of {} training records", result.records));
   const std::string text = config::statistics_text(result);
   UniqueFd memory(::memfd_create("statistics.json", MFD_CLOEXEC));
   if (!memory || !write_at(memory.get(), as_bytes(text), 0))
     return system_error(Errc::kResource, "keep statistics in memory");
-  return OwnStatistics{fmt::format("/proc/self/fd/{}", memory.get()), std::move(memory)};
+  return OwnStatistics{fmt::format("/proc/self/fd/{}", memory.get()),
+                       "the statistics of the training data", "", std::move(memory)};
 }
 
 // The model's description for the snapshots that this trainer saves; null: it saves none.
@@ -635,6 +676,7 @@ Status train(trainer::TrainOptions options) {
   OwnStatistics statistics;  // as long as the file is read
   if (config::lacks_statistics(resolved.config.data)) {
     PADDLE_TRY(statistics, own_statistics(options, resolved.config));
+    PADDLE_TRY_STATUS(check_fit(statistics, resolved.config.data));
     options.overrides.push_back("data.statistics=" + statistics.path);
     PADDLE_TRY(resolved, config::resolve_job(options.config, options.overrides));
   }

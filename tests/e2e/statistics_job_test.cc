@@ -166,6 +166,99 @@ TEST_F(StatisticsJob, OneTrainerMakesThemItself) {
   EXPECT_FALSE(resumed.says("training records")) << resumed.output;
 }
 
+// The parameters of a class and of a bucket belong to the labels and edges they were trained with.
+TEST_F(StatisticsJob, ANewTrainingTakesTheStatisticsOfItsParameters) {
+  const std::string whole = statistics_of_all();
+  ASSERT_EQ(
+      paddle({"train", "--local", "--config=table/job.toml", "--save_dir=saved", "--num_passes=1"})
+          .code,
+      0);
+  cluster_.folder().write("table/data/train.csv-9", "9999,9999,9999,kind0\n");
+  std::vector<std::string> train{"train",
+                                 "--local",
+                                 "--config=table/job.toml",
+                                 "--init_model_path=saved/pass-00000",
+                                 "--num_passes=1",
+                                 "--save_dir=warm"};
+  const Outcome warm = paddle(train);
+  ASSERT_EQ(warm.code, 0) << warm.output;
+  EXPECT_TRUE(warm.says("statistics are those of saved/pass-00000, to which its parameters belong"))
+      << warm.output;
+  EXPECT_EQ(read("warm/pass-00000/model/statistics.json"), whole);
+
+  ASSERT_EQ(paddle({"statistics", "--config=table/job.toml", "--output=table/new.json"}).code, 0);
+  train.back() = "--save_dir=named";
+  train.emplace_back("--set=data.statistics=new.json");
+  const Outcome named = paddle(train);
+  ASSERT_EQ(named.code, 0) << named.output;
+  EXPECT_EQ(read("named/pass-00000/model/statistics.json"), read("table/new.json"));
+  EXPECT_NE(read("table/new.json"), whole);
+
+  train.pop_back();
+  train.back() = "--save_dir=other";
+  cluster_.folder().write("table/data/train.csv-9", "1,1,1,kind0\n1,1,1,a-new-kind\n");
+  const Outcome unseen = paddle(train);
+  EXPECT_EQ(unseen.code, static_cast<int>(Errc::kData));
+  EXPECT_TRUE(
+      unseen.says("table/data/train.csv-9:2: column 'kind': 'a-new-kind' is not one of the "
+                  "labels kind0, kind1, kind2"))
+      << unseen.output;
+}
+
+TEST_F(StatisticsJob, ASnapshotOfOtherKeysIsRefused) {
+  const std::vector<std::string> train{"train", "--local", "--config=table/job.toml",
+                                       "--save_dir=saved", "--num_passes=1"};
+  ASSERT_EQ(paddle(train).code, 0);
+  std::string job = kJob;
+  job.replace(job.find("bucket = 8"), 10, "bucket = 4");
+  cluster_.folder().write("table/job.toml", job);
+  std::vector<std::string> resume = train;
+  resume.back() = "--num_passes=2";
+  resume.emplace_back("--resume");
+  const Outcome resumed = paddle(resume);
+  EXPECT_EQ(resumed.code, static_cast<int>(Errc::kData));
+  const std::string why =
+      "saved/pass-00000/model/statistics.json: slot 'debt': it was made with bucket = 8, but the "
+      "slot has bucket = 4";
+  EXPECT_TRUE(resumed.says(why)) << resumed.output;
+  EXPECT_TRUE(resumed.says("a training that resumes keeps its statistics: undo the change"))
+      << resumed.output;
+  EXPECT_FALSE(resumed.says("data.statistics")) << resumed.output;
+  const Outcome warm = paddle({"train", "--local", "--config=table/job.toml", "--save_dir=warm",
+                               "--init_model_path=saved/pass-00000"});
+  EXPECT_EQ(warm.code, static_cast<int>(Errc::kData));
+  EXPECT_TRUE(warm.says(why)) << warm.output;
+  EXPECT_TRUE(warm.says("start without --init_model_path, or name other statistics"))
+      << warm.output;
+}
+
+TEST_F(StatisticsJob, PartsOfAnotherSplitAreRefused) {
+  for (const std::string trainer : {"0", "1"}) {
+    const Outcome made =
+        paddle({"statistics", "--config=table/job.toml", "--trainer_id=" + trainer,
+                "--num_gradient_servers=2", "--output=part-" + trainer,
+                trainer == "0" ? "--set=data.test_fraction=0.25" : "--set=seed=2"});
+    ASSERT_EQ(made.code, 0) << made.output;
+  }
+  const Outcome merged = paddle({"statistics", "--merge", "--output=all.json", "part-0", "part-1"});
+  EXPECT_EQ(merged.code, static_cast<int>(Errc::kUsage));
+  EXPECT_TRUE(
+      merged.says("part-1 was made with no test_fraction, but part-0 with test_fraction = "
+                  "0.25, seed = 1"))
+      << merged.output;
+}
+
+TEST_F(StatisticsJob, AColumnWithoutAMeanIsNamed) {
+  for (int file = 0; file < kFiles; ++file)
+    cluster_.folder().write(fmt::format("table/data/train.csv-{}", file), ",2,3,kind0\n");
+  const Outcome failed = paddle({"train", "--local", "--config=table/job.toml"});
+  EXPECT_EQ(failed.code, static_cast<int>(Errc::kData));
+  EXPECT_TRUE(
+      failed.says("the statistics of the training data: slot 'age': column 'age': no record "
+                  "has a number, so that there is no mean"))
+      << failed.output;
+}
+
 TEST_F(StatisticsJob, SeveralTrainersByHandNeedAFile) {
   const std::vector<std::string> train{"train", "--config=table/job.toml",
                                        "--num_gradient_servers=2"};
@@ -201,6 +294,15 @@ TEST_F(StatisticsJob, AnyNumberOfTrainersHasTheSameFile) {
   EXPECT_FALSE(resumed.says("statistics of the training data")) << resumed.output;
   EXPECT_EQ(read("elsewhere/with4/statistics.json"), whole);
   EXPECT_EQ(read("elsewhere/with4/pass-00002/model/statistics.json"), whole);
+
+  for (const std::string from : {"with4:pass-00001", "output/with1/pass-00001"}) {
+    const std::string name = from.starts_with("with4") ? "of-job" : "of-folder";
+    const Outcome warm =
+        cluster_.run({"train", "--from", from, "--name", name, "--trainers", "2", "table"});
+    ASSERT_EQ(warm.code, 0) << warm.output;
+    EXPECT_TRUE(warm.says("statistics are those of the snapshot of --from")) << warm.output;
+    EXPECT_EQ(read("output/" + name + "/pass-00001/model/statistics.json"), whole);
+  }
   ASSERT_EQ(cluster_.run({"teardown", "--yes", "--discard"}).code, 0);
   EXPECT_TRUE(cluster_.nothing_left());
 }

@@ -16,6 +16,12 @@ namespace {
 
 constexpr const char* kOnNode = "jobs/j/statistics.json";
 constexpr const char* kInSnapshot = "jobs/j/output/pass-00001/model/statistics.json";
+constexpr const char* kMade = R"({"format":1,"records":9,"slots":[
+{"name":"kind","labels":["a","b"]}]})";
+constexpr const char* kFormer = R"({"format":1,"records":8,"slots":[
+{"name":"kind","labels":["a"]}]})";
+constexpr const char* kOther = R"({"format":1,"records":8,"slots":[
+{"name":"sort","labels":["a"]}]})";
 
 class GiveStatistics : public testing::Test {
  protected:
@@ -24,13 +30,14 @@ class GiveStatistics : public testing::Test {
     plan_.job = "j";
     add_trainer(1);
     request_ = {"bin/paddle-0123", folder_.path(), ""};
+    request_.data.slots = {{.name = "kind", .learns_labels = true}};
     for (remote::FakeNode& node : fake_.nodes) {
       node.on_run = [this, &node](const remote::CommandSpec& command,
                                   const remote::CommandOutput& output) {
         ++runs_;
         command_ = command;
         if (!said_.empty()) output(said_, false);
-        if (end_.exit_code == 0) node.files["jobs/j/statistics/part-0"] = "made";
+        if (end_.exit_code == 0) node.files["jobs/j/statistics/part-0"] = kMade;
         return Result<remote::CommandEnd>(end_);
       };
     }
@@ -69,9 +76,9 @@ TEST_F(GiveStatistics, TheNodeOfTheTrainerMakesThemForAll) {
   const Status given = give();
   ASSERT_TRUE(given) << given.error().message;
   EXPECT_EQ(runs_, 1);
-  EXPECT_EQ(here(), "made");
+  EXPECT_EQ(here(), kMade);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "j/.statistics"));
-  for (remote::FakeNode& node : fake_.nodes) EXPECT_EQ(node.files[kOnNode], "made");
+  for (remote::FakeNode& node : fake_.nodes) EXPECT_EQ(node.files[kOnNode], kMade);
   EXPECT_FALSE(fake_.node(1).files.contains("jobs/j/statistics/part-0"));
   const auto& words = command_.arguments;
   EXPECT_EQ((std::vector<std::string>(words.begin() + 5, words.end())),
@@ -83,26 +90,85 @@ TEST_F(GiveStatistics, TheNodeOfTheTrainerMakesThemForAll) {
 
 TEST_F(GiveStatistics, AJobThatContinuesHasThoseOfItsSnapshot) {
   request_.snapshot = "pass-00001";
-  fake_.node(1).files[kInSnapshot] = "former";
-  fake_.node(1).files[kOnNode] = "other";
+  fake_.node(1).files[kInSnapshot] = kFormer;
+  fake_.node(1).files[kOnNode] = kOther;
   ASSERT_TRUE(give());
   EXPECT_EQ(runs_, 0);
-  EXPECT_EQ(here(), "former");
-  for (remote::FakeNode& node : fake_.nodes) EXPECT_EQ(node.files[kOnNode], "former");
+  EXPECT_EQ(here(), kFormer);
+  for (remote::FakeNode& node : fake_.nodes) EXPECT_EQ(node.files[kOnNode], kFormer);
 
   // A snapshot has no file above its limit.
   fake_.node(1).files.erase(kInSnapshot);
-  fake_.node(1).files[kOnNode] = "large";
+  fake_.node(1).files[kOnNode] = kMade;
   ASSERT_TRUE(give());
-  EXPECT_EQ(here(), "large");
+  EXPECT_EQ(here(), kMade);
   EXPECT_EQ(runs_, 0);
 }
 
-TEST_F(GiveStatistics, AJobThatBeginsAnewMakesNewOnes) {
-  fake_.node(1).files[kOnNode] = "former";
+TEST_F(GiveStatistics, AResumedJobWithOtherSlotsIsRefused) {
+  request_.snapshot = "pass-00001";
+  fake_.node(1).files[kInSnapshot] = kOther;
+  const Status refused = give();
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message,
+            "statistics of pass-00001: it has no statistics of slot 'kind'");
+  EXPECT_EQ(refused.error().hint,
+            "a resumed job keeps its statistics: undo the change of the slot's keys, or start a "
+            "new job: paddlectl train without --resume");
+  EXPECT_EQ(runs_, 0);
+}
+
+// The rows and outputs of the parameters belong to the labels and constants of their statistics.
+TEST_F(GiveStatistics, AJobThatBeginsWithASnapshotHasItsStatistics) {
+  const std::string snapshot = "jobs/old/output/pass-00003";
+  const std::string file = snapshot + "/model/statistics.json";
+  request_.from = StartSnapshot{snapshot, {}};
+  fake_.node(1).files[file] = kFormer;
+  fake_.node(1).files[kOnNode] = kOther;
+  const Status given = give();
+  ASSERT_TRUE(given) << given.error().message;
+  EXPECT_EQ(runs_, 0);
+  EXPECT_EQ(here(), kFormer);
+  for (remote::FakeNode& node : fake_.nodes) EXPECT_EQ(node.files[kOnNode], kFormer);
+  EXPECT_NE(fake_.err.str().find("statistics are those of the snapshot of --from"),
+            std::string::npos);
+
+  fake_.node(1).files[file] = kOther;
+  const Status misfit = give();
+  ASSERT_FALSE(misfit);
+  EXPECT_EQ(misfit.error().message,
+            "statistics of the snapshot of --from: it has no statistics of slot 'kind'");
+  EXPECT_NE(misfit.error().hint.find("start without --from"), std::string::npos);
+  EXPECT_NE(misfit.error().hint.find("--set data.statistics=FILE"), std::string::npos);
+
+  fake_.node(1).files.erase(file);
+  fake_.node(1).files[file + ".sha256"] = "0123  statistics.json\n";
+  const Status too_large = give();
+  ASSERT_FALSE(too_large);
+  EXPECT_EQ(too_large.error().code, Errc::kUsage);
+  EXPECT_NE(too_large.error().message.find("only the hash of its statistics"), std::string::npos);
+  EXPECT_EQ(runs_, 0);
+
+  // Parameters of a model whose columns were not prepared.
+  fake_.node(1).files.erase(file + ".sha256");
   ASSERT_TRUE(give());
   EXPECT_EQ(runs_, 1);
-  EXPECT_EQ(here(), "made");
+  EXPECT_EQ(here(), kMade);
+}
+
+TEST_F(GiveStatistics, AFolderHereIsSuchASnapshotToo) {
+  folder_.write("saved/pass-00003/model/statistics.json", kFormer);
+  request_.from = StartSnapshot{"", {folder_ / "saved/pass-00003"}};
+  ASSERT_TRUE(give());
+  EXPECT_EQ(runs_, 0);
+  EXPECT_EQ(here(), kFormer);
+}
+
+TEST_F(GiveStatistics, AJobThatBeginsAnewMakesNewOnes) {
+  fake_.node(1).files[kOnNode] = kFormer;
+  ASSERT_TRUE(give());
+  EXPECT_EQ(runs_, 1);
+  EXPECT_EQ(here(), kMade);
 }
 
 TEST_F(GiveStatistics, AFailureNamesTheNodeAndItsCause) {
