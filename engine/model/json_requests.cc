@@ -147,6 +147,7 @@ JsonRecords::JsonRecords(const config::JobConfig& job, const data::Dictionary& d
       is_jsonl_(job.data.format == "jsonl"),
       index_buckets_(job.data.format == "libsvm" ? job.data.buckets : 0),
       dictionary_(dictionary),
+      line_(job.data.delimiter, job.data.trim),
       reader_(keys_of(job.data)) {
   const std::vector<config::SlotConfig> slots = config::raw_slots(job.data);
   const std::size_t count = slots.size();
@@ -187,7 +188,8 @@ Status JsonRecords::add_record(data::RecordBlock& block) const {
   const data::RecordBlock::Extent begin = block.end();
   for (std::size_t i = 0; i < slots_.size(); ++i)
     PADDLE_TRY_STATUS(add_slot(slots_[i], reader_.find(i), block));
-  if (const auto& unknown = reader_.unknown()) {
+  // A file of jsonl may have keys that no slot reads.
+  if (const auto& unknown = reader_.unknown(); unknown && !is_jsonl_) {
     const auto slots = std::span(reader_.keys()).first(slots_.size());
     const auto columns = std::span(reader_.keys()).subspan(slots_.size());
     return Error{Errc::kData, fmt::format("unknown slot '{}'", escape_control(*unknown)),
@@ -228,7 +230,11 @@ Status JsonRecords::add_slot(const Slot& slot, const JsonValue* value,
     return add_floats(slot.config.name, value, slot.config.width, slot.marks_missing, block);
   if (slot.config.many) {
     std::uint32_t count = 0;
-    PADDLE_TRY_STATUS(add_list(slot, slot.config.name, value, count, block));
+    if (is_given && value->is_text() && slot.separator != 0) {
+      PADDLE_TRY_STATUS(add_field(slot, slot.config.name, value->text(), count, block));
+    } else {
+      PADDLE_TRY_STATUS(add_list(slot, slot.config.name, value, count, block));
+    }
     block.counts.push_back(count);
     return {};
   }
@@ -259,7 +265,10 @@ Status JsonRecords::add_columns(const Slot& slot, data::RecordBlock& block) cons
     }
     if (slot.config.width > 0) {
       PADDLE_TRY_STATUS(add_floats(name, value, 1, slot.marks_missing, block));
-    } else if (value->is_list() ? slot.config.many : slot.separator != 0 && !is_one(slot, *value)) {
+    } else if (value->is_text() && slot.separator != 0) {
+      PADDLE_TRY_STATUS(add_field(slot, name, value->text(), count, block));
+    } else if (value->is_list() ? slot.config.many
+                                : slot.separator != 0 && (value->is_null() || value->is_object())) {
       PADDLE_TRY_STATUS(add_list(slot, name, value, count, block));
     } else {
       PADDLE_TRY_STATUS(add_id(slot, name, *value, block));
@@ -294,18 +303,29 @@ Status JsonRecords::add_list(const Slot& slot, const std::string& name, const Js
   return {};
 }
 
-// Whether the value of a column with a separator is a single id: in a file it would have no
-// separator.
-bool JsonRecords::is_one(const Slot& slot, const JsonValue& value) {
-  if (value.is_null() || value.is_object()) return false;
-  return !value.is_text() ||
-         (!value.text().empty() && value.text().find(slot.separator) == std::string_view::npos);
+Status JsonRecords::add_field(const Slot& slot, const std::string& name, std::string_view text,
+                              std::uint32_t& count, data::RecordBlock& block) const {
+  const std::string what = fmt::format("'{}':", name);
+  for (std::string_view rest = line_.trimmed(text); !rest.empty(); ++count) {
+    const std::string_view part = line_.trimmed(data::take_field(rest, slot.separator));
+    if (slot.hash) {
+      block.ids.push_back((*slot.hash)(part));
+      continue;
+    }
+    const std::string_view word = line_.without_blanks(part);
+    std::uint64_t& id = block.ids.emplace_back();
+    PADDLE_TRY_STATUS(slot.classes.empty() ? data::parse_id(word, what, id)
+                                           : slot.classes.parse(word, what, id));
+  }
+  return {};
 }
 
 // A number in place of a hashed text stands for its digits, as in a file.
 Status JsonRecords::add_id(const Slot& slot, const std::string& name, const JsonValue& value,
                            data::RecordBlock& block) const {
-  if (!slot.classes.empty() && (value.is_text() || value.is_number() || value.is_bool())) {
+  if (!slot.classes.empty()) {
+    if (value.is_null() || value.is_list() || value.is_object())
+      return wrong(name, "one of the slot's labels", "/v1/model lists them");
     const std::string other = value.is_text() ? "" : value.shown();
     return slot.classes.parse(value.is_text() ? value.text() : other, fmt::format("'{}':", name),
                               block.ids.emplace_back());

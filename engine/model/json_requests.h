@@ -9,6 +9,7 @@
 
 #include "base/json_reader.h"
 #include "base/result.h"
+#include "engine/config/csv_line.h"
 #include "engine/config/job_config.h"
 #include "engine/data/dictionary.h"
 #include "engine/data/fields.h"
@@ -49,7 +50,8 @@ class JsonValues {
 
 // Records as JSON objects: {"dense":[0.5,1],"C1":"68fd1e64","words":["in","the"]}. The keys are the
 // slots of the job, with the values as they are in its files. For csv, the columns of a slot may be
-// given by their names instead: {"age":40,"income":3} for {"numbers":[40,3]}.
+// given by their names instead: {"age":40,"income":3} for {"numbers":[40,3]}. A slot whose fields
+// hold several ids takes a list of them, or the text of a field.
 //
 // Not thread-safe: it keeps memory from line to line.
 class JsonRecords {
@@ -87,7 +89,9 @@ class JsonRecords {
   // `name` is the name of the slot or of its column. Adds the number of ids to `count`.
   Status add_list(const Slot& slot, const std::string& name, const JsonValue* value,
                   std::uint32_t& count, data::RecordBlock& block) const;
-  static bool is_one(const Slot& slot, const JsonValue& value);
+  // Adds the ids of a text as those of a csv field, with separators between them.
+  Status add_field(const Slot& slot, const std::string& name, std::string_view text,
+                   std::uint32_t& count, data::RecordBlock& block) const;
   Status add_id(const Slot& slot, const std::string& name, const JsonValue& value,
                 data::RecordBlock& block) const;
 
@@ -95,9 +99,10 @@ class JsonRecords {
   bool is_jsonl_;                // the job's files are lines of JSON
   std::uint64_t index_buckets_;  // modulus of ids that are numbers; 0: none
   const data::Dictionary& dictionary_;
+  config::CsvLine line_;  // knows the blanks that do not belong to a field
   std::vector<Slot> slots_;
   // Its keys are the slots, followed by the csv columns with other names. Columns of no slot are
-  // ignored.
+  // ignored, and in jsonl all keys of no slot.
   JsonReader reader_;
 };
 
