@@ -72,7 +72,15 @@ std::string foreign_header_hint(std::string_view line, const DataConfig& data) {
   return "";
 }
 
-// The likeliest mistakes: another delimiter, no header, other names or another order.
+// The only column that `names` lack; "" if they differ otherwise.
+std::string lacking_column(const std::vector<std::string>& names, const DataConfig& data) {
+  if (names.size() + 1 != data.columns.size()) return "";
+  const auto differs = std::ranges::mismatch(names, data.columns);
+  return std::equal(differs.in1, names.end(), differs.in2 + 1) ? *differs.in2 : "";
+}
+
+// The likeliest mistakes: another delimiter, no header, data for predictions without labels, other
+// names or another order.
 std::string header_hint(std::string_view line, const DataConfig& data) {
   if (std::string hint = foreign_header_hint(line, data); !hint.empty()) return hint;
   for (const char other : {',', ';', '\t', '|'}) {
@@ -81,6 +89,12 @@ std::string header_hint(std::string_view line, const DataConfig& data) {
                          other == '\t' ? "\\t" : std::string(1, other));
   }
   const std::vector<std::string> fields = fields_of(line, data.delimiter, data.trim);
+  if (const std::string lacking = lacking_column(fields, data); !lacking.empty()) {
+    return fmt::format(
+        "the column '{}' is missing: data for predictions has the label's column too, with any "
+        "label; for other data [data] columns names every column of the file",
+        escape_control(lacking));
+  }
   const auto is_value = [&](const std::string& field) {
     return is_number(field) && std::ranges::find(data.columns, field) == data.columns.end();
   };

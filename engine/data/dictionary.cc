@@ -86,8 +86,9 @@ Status ClassNames::parse(std::string_view name, std::string_view what,
   Error wrong = wrong_field(
       what, name,
       fmt::format("one of the labels {}{}", fmt::join(names, ", "), are_many ? ", ..." : ""));
-  wrong.hint =
-      near.empty() ? "the key 'labels' lists all of them" : fmt::format("did you mean '{}'?", near);
+  wrong.hint = near.empty() ? "all of them are in the slot's key 'labels' or, if it is "
+                              "\"learned\", in statistics.json"
+                            : fmt::format("did you mean '{}'?", near);
   return wrong;
 }
 

@@ -43,6 +43,16 @@ TEST_F(DataCheckTest, AHeaderNamesTheColumns) {
   EXPECT_NE(hint(R"(age, "a ""b"", c",churned)"), "none");
 }
 
+TEST_F(DataCheckTest, DataForPredictionsNeedsTheColumnOfTheLabel) {
+  for (const auto& [line, column] : std::vector<std::pair<std::string, std::string>>{
+           {"age,tenure", "churned"}, {"tenure,churned", "age"}, {"age,churned", "tenure"}}) {
+    EXPECT_EQ(hint(line), "the column '" + column +
+                              "' is missing: data for predictions has the label's column too, "
+                              "with any label; for other data [data] columns names every column "
+                              "of the file");
+  }
+}
+
 TEST_F(DataCheckTest, AnotherHeaderIsToldHowToBeRead) {
   EXPECT_EQ(hint("age;tenure;churned"), "set [data] delimiter = \";\"");
   EXPECT_EQ(hint("age\ttenure\tchurned"), "set [data] delimiter = \"\\t\"");
