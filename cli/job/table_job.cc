@@ -72,8 +72,7 @@ class JobWriter {
   // A few words for the network.
   std::string network() const {
     const bool is_linear = !has_deep_;
-    std::string linear =
-        guess_.task == Task::kNumber ? "linear regression" : "logistic regression";
+    std::string linear = guess_.task == Task::kNumber ? "linear regression" : "logistic regression";
     if (is_linear && categories_.empty()) return linear;
     if (is_linear) return linear + ", with learned numbers for each category";
     return categories_.empty() && texts_.empty() ? "a linear part and a deep part, added"
