@@ -86,7 +86,8 @@ constexpr const char* kCompare = R"python(
 import csv, json, numpy
 from sklearn.impute import SimpleImputer, MissingIndicator
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import KBinsDiscretizer, LabelEncoder, MinMaxScaler, StandardScaler
+from sklearn.preprocessing import (KBinsDiscretizer, LabelEncoder, MinMaxScaler, OneHotEncoder,
+                                   StandardScaler)
 rows = list(csv.reader(open("train.csv")))[1:]
 raw = numpy.array([[float(x) if x not in ("", "NA") else numpy.nan for x in row[:4]] for row in rows],
                   dtype=numpy.float32).astype(numpy.float64)
@@ -109,6 +110,11 @@ assert len(set(rows_of)) == 28
 assert numpy.array_equal(made("of_buckets")[:, :3].astype(numpy.float32), rows_of[ids]), "buckets"
 labels = LabelEncoder().fit([row[4] for row in rows])
 assert slots["kind"]["labels"] == list(labels.classes_), slots["kind"]["labels"]
+# An id is the place of OneHotEncoder's 1.
+hot = OneHotEncoder(categories=[range(7)] * 3).fit_transform(bins.transform(filled[:, :3]))
+assert numpy.array_equal(hot.indices.reshape(-1, 3), ids), "one-hot buckets"
+texts = OneHotEncoder().fit([row[4:5] for row in rows])
+assert slots["kind"]["labels"] == list(texts.categories_[0]), texts.categories_
 print("equal")
 )python";
 
