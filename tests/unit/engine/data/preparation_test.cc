@@ -2,6 +2,7 @@
 #include "engine/data/preparation.h"
 
 #include <cmath>
+#include <ostream>
 
 #include "engine/config/statistics_file.h"
 #include "engine/data/fields.h"
@@ -65,6 +66,11 @@ const Reference kReferences[] = {
       2.0794415F},
      {2, 0, 1, 3, 1, 3, 0, 3}}};
 
+// The name of a case in ctest must not contain an address.
+void PrintTo(const Reference& reference, std::ostream* out) {
+  *out << "fill " << reference.fill;
+}
+
 class PreparationTest : public DataTest {
  protected:
   // A csv job with the columns a, b and y, of which the slot "x" has a and b.
@@ -121,6 +127,7 @@ class ReferenceTest : public testing::TestWithParam<Reference> {
                                              .deviation = reference.deviation,
                                              .minimum = reference.minimum,
                                              .maximum = 100}}});
+    statistics.slots[0].bucket_count = data_.slots[0].bucket_count;
     if (data_.slots[0].bucket_count > 0) statistics.slots[0].columns[0].edges = reference.edges;
     const Status used = config::use_statistics(statistics, data_);
     EXPECT_TRUE(used) << used.error().message;
