@@ -17,8 +17,8 @@ namespace paddle::cli {
 // `prepare` there, on this node, with SPLIT_COUNT=<trainers>. The folder's name has a hash of these
 // files, of the patterns of the data and of the number of trainers: if the program has succeeded
 // there, it does not run again. job.toml, and the files that it names, do not count for the hash.
-// Those that this machine lacks, such as the dictionary, are fetched into the workspace, because
-// the network depends on them. Nothing in the workspace is replaced.
+// The network depends on these files, such as the dictionary, so the workspace gets them from the
+// node if it lacks them. Nothing in the workspace is replaced.
 //
 // Returns the --set items that name the data in that folder. kUsage: the nodes share no folder, the
 // workspace has no such program, or its data is elsewhere. kFailed: the program failed; the error

@@ -630,7 +630,7 @@ Result<TableGuess> guess_table(const TableSample& sample, const std::string& lab
   if (has_input) return guess;
   return Error{
       Errc::kData,
-      fmt::format("{}: no column can tell the label {}", shown,
+      fmt::format("{}: no column can predict the label {}", shown,
                   shown_name(sample.columns[guess.label].name)),
       fmt::format("left out are {}; --label names another label", left_out_text(sample, guess))};
 }

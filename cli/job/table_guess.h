@@ -62,7 +62,7 @@ struct TableGuess {
 
 // `label`: the name of its column; "": guessed, from common names, else the last column. kUsage: no
 // column has this name; or the column cannot be a label: all values are equal, it has sentences or
-// a different text in each record, dates, or too many classes; or no column can tell it, and the
+// a different text in each record, dates, or too many classes; or no column can predict it, and the
 // hint says why each one is left out. kData: a label is missing, or a column writes numbers with
 // commas. Messages begin with `shown`, the name of the file.
 Result<TableGuess> guess_table(const TableSample& sample, const std::string& label,

@@ -82,7 +82,7 @@ TEST_F(ModelLife, SklearnFindsTheSameAucOfPatients) {
   EXPECT_NEAR(std::stod(auc.out.substr(4)), field(tested.out, "auc"), 1e-4);
 }
 
-// Clicks of users who click more or less often, whatever they see.
+// Clicks of users. Some users click more often than others, whatever they see.
 constexpr const char* kMakeUsers = R"python(import random
 rng = random.Random(7)
 for name, count in ("train", 4000), ("test", 3000):

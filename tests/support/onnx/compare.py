@@ -97,7 +97,7 @@ def raw():
             "kind": column([slots["kind"]["labels"].index(row[7]) for row in rows])}
 
 
-# What the model gives for a record, from its line of `paddle predict`.
+# The numbers of a record in its line of `paddle predict`.
 def answer(line, row):
     line = json.loads(line)
     if "probabilities" in line:

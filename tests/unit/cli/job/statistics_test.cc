@@ -1,4 +1,4 @@
-// Tests of the statistics that paddlectl gives a job: who makes them, and when the former ones
+// Tests of the statistics that paddlectl gives a job: the nodes make them, or those of a snapshot
 // stay.
 #include "cli/job/statistics.h"
 

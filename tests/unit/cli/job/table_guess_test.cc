@@ -101,7 +101,7 @@ std::vector<GuessCase> guess_cases() {
        with_column("a", [](int i) { return fmt::format("the quick brown fox {}", i); }),
        "a text, y label binary [0 1]"},
       {"IdentifyingTexts", with_column("a", [](int i) { return fmt::format("Smith{}", i); }),
-       "t: no column can tell the label 'y' | left out are 'a': almost every record has another "
+       "t: no column can predict the label 'y' | left out are 'a': almost every record has another "
        "value; --label names another label"},
       {"CountedRecords",
        "n,a,y\n" +
@@ -583,7 +583,7 @@ TEST(TableGuess, ColumnsWithoutUseAreListedWithTheirReasons) {
   }));
   EXPECT_EQ(
       said,
-      "t: no column can tell the label 'y' | left out are 'n': its numbers are texts: write "
+      "t: no column can predict the label 'y' | left out are 'n': its numbers are texts: write "
       "them without quotes; 'w': its values have different shapes; 'c': all values are equal; "
       "'t': write a sentence as a list of its words; --label names another label");
 }
@@ -602,7 +602,7 @@ TEST(TableGuess, ArraysThatNoSlotReadsAreListedWithTheirReasons) {
   const auto sample = sample_table(folder / "t.npz", "t");
   ASSERT_TRUE(sample) << sample.error().message;
   EXPECT_EQ(rows_of(*sample),
-            "t: no column can tell the label 'y' | left out are 'a': it contains inf: save NaN "
+            "t: no column can predict the label 'y' | left out are 'a': it contains inf: save NaN "
             "instead; 'd': its elements are dates or times: save numbers, such as days since; 'c': "
             "its numbers are complex: save the real and imaginary parts; --label names another "
             "label");

@@ -1,4 +1,4 @@
-// Which records of the training files are held out for tests.
+// Tests of Split, which chooses the training records that are held out.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -53,7 +53,7 @@ TEST_F(LoopTest, HeldOutDataWithoutARecordFailsBeforeTheFirstPass) {
   EXPECT_TRUE(run());
 }
 
-// Of a part that is too small, or of a column with a single text.
+// The cause is a part that is too small, or a column with a single text.
 TEST_F(LoopTest, APartWithoutARecordFailsBeforeTheFirstPass) {
   options_.train_data.data.test_fraction = 1e-9;
   options_.test_data = options_.train_data;
