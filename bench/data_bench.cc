@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 
@@ -104,11 +105,30 @@ struct Reading {
   std::uint64_t records = 0;
   std::uint64_t sum = 0;
   double seconds = 0;
+  double cpu_seconds = 0;  // of all threads
   std::string error;
 };
 
+double cpu_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// Prints medians of several readings of the same records.
+void print_medians(const std::string& name, std::vector<Reading> readings) {
+  const std::size_t middle = readings.size() / 2;
+  std::ranges::sort(readings, {}, &Reading::seconds);
+  const auto records = static_cast<double>(readings[middle].records);
+  const double rate = records / readings[middle].seconds;
+  std::ranges::sort(readings, {}, &Reading::cpu_seconds);
+  std::printf("%-46s %9.0f records/s %6.0f ns of CPU/record\n", name.c_str(), rate,
+              1e9 * readings[middle].cpu_seconds / records);
+}
+
 Reading read(const data::DatasetOptions& options, const data::Dictionary& dictionary) {
   Reading reading;
+  const double cpu_start = cpu_seconds();
   const auto start = std::chrono::steady_clock::now();
   const auto stream = data::open_pass(options, dictionary, 0);
   for (;;) {
@@ -123,6 +143,7 @@ Reading read(const data::DatasetOptions& options, const data::Dictionary& dictio
     }
   }
   reading.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  reading.cpu_seconds = cpu_seconds() - cpu_start;
   return reading;
 }
 
@@ -245,25 +266,17 @@ bool measure(const Workload& workload, const test::TemporaryFolder& folder,
 
 using Ways = std::vector<std::pair<std::string, config::DataSlotConfig>>;
 
-// Makes the statistics that these ways to prepare the first slot need, and prints medians.
-bool measure_statistics(data::DatasetOptions options, const Ways& ways,
-                        const data::Dictionary& dictionary) {
-  for (const auto& [name, slot] : ways) {
-    if (!slot.needs_statistics()) continue;
-    options.data.slots[0] = slot;
-    std::vector<double> rates;
-    for (int i = 0; i < kCachePasses; ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      const auto observed = data::observe_pass(options, dictionary);
-      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-      const auto result = observed ? observed->result() : observed.error();
-      if (!result) return false;
-      rates.push_back(static_cast<double>(result->records) / elapsed.count());
-    }
-    std::ranges::sort(rates);
-    std::printf("statistics %-15s %9.0f records/s\n", name.c_str(), rates[kCachePasses / 2]);
-  }
-  return true;
+Reading observe(const data::DatasetOptions& options, const data::Dictionary& dictionary) {
+  Reading reading;
+  const double cpu_start = cpu_seconds();
+  const auto start = std::chrono::steady_clock::now();
+  const auto observed = data::observe_pass(options, dictionary);
+  const auto result = observed ? observed->result() : observed.error();
+  reading.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  reading.cpu_seconds = cpu_seconds() - cpu_start;
+  if (!result) reading.error = result.error().message;
+  if (result) reading.records = result->records;
+  return reading;
 }
 
 // Reads 28 floats and a label from each line of csv, raw and prepared in turn, and prints medians.
@@ -299,21 +312,26 @@ bool measure_preparation(const test::TemporaryFolder& folder, const data::Dictio
   x.bucket_count = 10;
   x.fits.assign(kFloats, {.edges = {-60, -40, -25, -12, 0, 12, 25, 40, 60}});
   ways.emplace_back("buckets", x);
-  std::vector<std::vector<double>> rates(ways.size());
-  for (int i = 0; i < kCachePasses; ++i) {
+  for (const std::uint32_t threads : {1U, 2U}) {
+    options.data.threads = threads;
+    std::vector<std::vector<Reading>> read_all(ways.size()), observed(ways.size());
+    for (int i = 0; i < kCachePasses; ++i) {
+      for (std::size_t way = 0; way < ways.size(); ++way) {
+        x = ways[way].second;
+        read_all[way].push_back(read(options, dictionary));
+        if (x.needs_statistics()) observed[way].push_back(observe(options, dictionary));
+        const bool failed = !read_all[way].back().error.empty() ||
+                            (x.needs_statistics() && !observed[way].back().error.empty());
+        if (failed) return false;
+      }
+    }
     for (std::size_t way = 0; way < ways.size(); ++way) {
-      x = ways[way].second;
-      const Reading reading = read(options, dictionary);
-      if (!reading.error.empty()) return false;
-      rates[way].push_back(static_cast<double>(reading.records) / reading.seconds);
+      const std::string of_way = fmt::format(" {}, parsing threads: {}", ways[way].first, threads);
+      print_medians("prepared" + of_way, read_all[way]);
+      if (!observed[way].empty()) print_medians("statistics" + of_way, observed[way]);
     }
   }
-  for (std::size_t way = 0; way < ways.size(); ++way) {
-    std::ranges::sort(rates[way]);
-    std::printf("prepared  %-16s %9.0f records/s\n", ways[way].first.c_str(),
-                rates[way][kCachePasses / 2]);
-  }
-  return measure_statistics(options, ways, dictionary);
+  return true;
 }
 
 }  // namespace

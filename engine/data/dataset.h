@@ -46,9 +46,9 @@ struct DatasetOptions {
   // Called with warnings about columns of very different sizes and about empty fields in the first
   // records, by a thread of the stream, at most twice. Null: the stream does not look for them.
   std::function<void(const std::string& warning)> warn = {};
-  // Called with each block of records in the order of the pass, by a thread of the stream. The
-  // records then have the slots of config::raw_slots(data), a missing number is NaN, and the stream
-  // has no batches. REQUIRES: no cache and no rules. Null: records are prepared.
+  // Called with each block of records, in any order and by all data.threads at once. The records
+  // then have the slots of config::raw_slots(data), a missing number is NaN, and the stream has no
+  // batches. REQUIRES: no cache and no rules. Null: records are prepared.
   std::function<void(const RecordBlock& block)> observe = {};
   std::optional<PassOrigin> origin = {};  // empty: all batches have batch_size
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -169,6 +170,49 @@ void ExactMoments::carry() {
   carry_digits(all.first(kSumDigits));
   carry_digits(all.subspan(kSumDigits));
   uncarried_ = 0;
+}
+
+void ExactMoments::add(std::size_t digit, std::uint64_t value, std::uint32_t place,
+                       bool is_negative) {
+  std::int64_t* const at = digits_.data() + digit + place / kBitsOfDigit;
+  const std::uint32_t shift = place % kBitsOfDigit;
+  const std::uint64_t low = (value & kDigitMask) << shift;
+  const std::uint64_t high = (value >> kBitsOfDigit) << shift;  // one digit above
+  const std::int64_t sign = is_negative ? -1 : 1;
+  at[0] += sign * static_cast<std::int64_t>(low & kDigitMask);
+  at[1] += sign * static_cast<std::int64_t>((low >> kBitsOfDigit) + (high & kDigitMask));
+  at[2] += sign * static_cast<std::int64_t>(high >> kBitsOfDigit);
+}
+
+// The mantissa of a number is its fraction f, and 2^23 more if its exponent is not 0. The sums of
+// mantissas and their squares follow from those of f: (f + 2^23)^2 = f^2 + 2^24 f + 2^46. With at
+// most 2^15 numbers they are below 2^39 and 2^63.
+ExactMoments::Counts ExactMoments::add(NumberBins& bins) {
+  constexpr std::uint32_t kExponents = 1U << 8U;
+  Counts counts;
+  for (std::uint32_t i = 0; i < 2 * kExponents; ++i) {
+    NumberBins::Bin& bin = bins.bins_[i];
+    if (bin.count_and_sum == 0) continue;
+    const auto [count_and_sum, squares] = std::exchange(bin, {});
+    const std::uint64_t count = count_and_sum >> NumberBins::kCountPlace;
+    const std::uint64_t sum = count_and_sum & (NumberBins::kOne - 1);
+    const std::uint32_t exponent = i % kExponents;
+    if (exponent == kExponents - 1) {
+      PADDLE_CHECK(sum > 0);  // the fraction of an infinite number is 0
+      counts.missing += count;
+      continue;
+    }
+    counts.numbers += count;
+    const std::uint64_t ones = exponent > 0 ? count << NumberBins::kFractionBits : 0;
+    const std::uint32_t place = exponent > 0 ? exponent - 1 : 0;  // of the mantissa, in bits
+    add(0, sum + ones, place, i >= kExponents);
+    add(kSumDigits,
+        squares + (exponent > 0 ? sum << (NumberBins::kFractionBits + 1) : 0) +
+            (ones << NumberBins::kFractionBits),
+        2 * place, false);
+    if (++uncarried_ == kUncarriedMax) carry();
+  }
+  return counts;
 }
 
 void ExactMoments::add(const ExactMoments& other) {

@@ -16,30 +16,22 @@ struct Moments {
   double deviation = 0;  // the root of the mean square of x - mean
 };
 
+class NumberBins;
+
 // Each sum is an integer in units of the smallest number that a float32, or its square, can have:
 // 2^-149 and 2^-298. Its digits have 32 bits, the lowest first. Between two carries a digit may
-// have any value, so that add() is a few additions.
+// have any value, so that adding bins takes a few additions for each.
 class ExactMoments {
  public:
   static constexpr std::size_t kSumDigits = 11;     // 2^64 numbers below 2^128
   static constexpr std::size_t kSquareDigits = 20;  // their squares
   static constexpr std::size_t kDigits = kSumDigits + kSquareDigits;
 
-  // REQUIRES: x is finite.
-  void add(float x) {
-    const auto bits = std::bit_cast<std::uint32_t>(x);
-    const std::uint32_t exponent = (bits >> 23U) & 0xffU;
-    const std::uint64_t mantissa = (bits & 0x7fffffU) | (exponent > 0 ? 0x800000U : 0U);
-    const std::uint32_t place = exponent > 0 ? exponent - 1 : 0;  // of the mantissa, in bits
-    const std::uint64_t shifted = mantissa << (place % 32);
-    const auto low = static_cast<std::int64_t>(shifted & kDigitMask);
-    const auto high = static_cast<std::int64_t>(shifted >> 32U);
-    const std::int64_t sign = (bits >> 31U) != 0 ? -1 : 1;
-    digits_[place / 32] += sign * low;
-    digits_[place / 32 + 1] += sign * high;
-    add_square(mantissa * mantissa, 2 * place);
-    if (++uncarried_ == kUncarriedMax) carry();
-  }
+  struct Counts {
+    std::uint64_t numbers = 0, missing = 0;  // `missing` are NaN
+  };
+  // Adds the numbers in `bins`, and empties them. Returns how many there were.
+  Counts add(NumberBins& bins);
   void add(const ExactMoments& other);
 
   // The moments of `count` numbers, which were added, and of `fills` more numbers that all equal
@@ -56,22 +48,45 @@ class ExactMoments {
 
  private:
   static constexpr std::uint64_t kDigitMask = 0xffffffffU;
-  static constexpr std::uint32_t kUncarriedMax = 1U << 29U;  // of numbers below 2^32, in 63 bits
+  static constexpr std::uint32_t kUncarriedMax = 1U << 29U;  // of additions below 2^33, in 63 bits
 
-  // Adds a square below 2^48 at a place in bits.
-  void add_square(std::uint64_t square, std::uint32_t place) {
-    std::int64_t* const at = digits_.data() + kSumDigits + place / 32;
-    const std::uint32_t shift = place % 32;
-    const std::uint64_t low = (square & kDigitMask) << shift;
-    const std::uint64_t high = (square >> 32U) << shift;  // one digit above
-    at[0] += static_cast<std::int64_t>(low & kDigitMask);
-    at[1] += static_cast<std::int64_t>((low >> 32U) + (high & kDigitMask));
-    at[2] += static_cast<std::int64_t>(high >> 32U);
-  }
+  // Adds value * 2^place to the number whose digits begin at `digit`, or subtracts it.
+  void add(std::size_t digit, std::uint64_t value, std::uint32_t place, bool is_negative);
   void carry();
 
   std::array<std::int64_t, kDigits> digits_{};
   std::uint32_t uncarried_ = 0;
+};
+
+// Up to kNumbersMax numbers of a column, on their way to its moments: how many numbers there are of
+// each sign and exponent, with the sum of their fractions and the sum of the fractions' squares. A
+// number takes two additions and no branch, even if it is NaN.
+class NumberBins {
+ public:
+  static constexpr std::size_t kNumbersMax = 1U << 15U;
+
+  // REQUIRES: x is not infinite.
+  void add(float x) {
+    const auto bits = std::bit_cast<std::uint32_t>(x);
+    const std::uint64_t fraction = bits & kFractionMask;
+    Bin& bin = bins_[bits >> kFractionBits];
+    bin.count_and_sum += kOne | fraction;
+    bin.squares += fraction * fraction;
+  }
+
+ private:
+  friend class ExactMoments;
+  static constexpr unsigned kFractionBits = 23;
+  static constexpr std::uint32_t kFractionMask = (1U << kFractionBits) - 1;
+  static constexpr unsigned kCountPlace = 40;  // above the sum of kNumbersMax fractions
+  static constexpr std::uint64_t kOne = std::uint64_t{1} << kCountPlace;
+
+  struct Bin {
+    std::uint64_t count_and_sum = 0, squares = 0;
+  };
+  // By sign and exponent. Four more, so that equal bins of several objects in a row do not share a
+  // set of the processor's cache.
+  std::array<Bin, (1U << 9U) + 4> bins_{};
 };
 
 }  // namespace paddle::data

@@ -435,6 +435,7 @@ void BlockReader::work(std::uint32_t pass) {
     lock.unlock();
     if (found) {
       parser.parse(chunk, block);
+      if (options_.observe) options_.observe(block);
     } else {
       block.clear();
       block.outcome = std::move(found).error();
@@ -660,7 +661,6 @@ void PassReader::count(const RecordBlock& block) {
     if (bad_blocks_++ < kBadRecordsShownMax) log_warning("left out: {}", block.first_bad_record);
     bad_records_ += block.bad_records;
   }
-  if (options_.observe) options_.observe(block);
   if (notes_) notes_->add(block);
   if (notes_ && notes_->is_done()) tell_notes();
   const std::uint64_t end = record_ + block.records.size();

@@ -1,6 +1,7 @@
 #include "engine/data/statistics.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <memory>
@@ -141,37 +142,88 @@ Statistics::Statistics(const config::DataConfig& data) {
   }
 }
 
-void Statistics::add_number(float number, Column& column) {
-  if (std::isnan(number)) {
-    ++column.missing;
-    return;
-  }
-  PADDLE_CHECK(std::isfinite(number));
-  ++column.count;
-  column.moments.add(number);
-  column.minimum = std::min(column.minimum, number);
-  column.maximum = std::max(column.maximum, number);
-  if (column.histogram) column.histogram->add(number);
-}
-
 void Statistics::add_label(std::string_view label, Slot& slot) {
   if (slot.has_too_many_labels() || slot.labels.contains(label)) return;
   slot.labels.emplace(label);
   slot.label_bytes += label.size();
 }
 
+namespace {
+
+// Some columns of records of one block. They are read together, so that additions to one column
+// need not wait for each other.
+constexpr std::size_t kColumnsAtOnce = 8;
+
+struct ColumnGroup {
+  std::array<NumberBins, kColumnsAtOnce> bins;
+  std::array<float, kColumnsAtOnce> minima, maxima;  // of the numbers that are not NaN
+
+  // Adds the numbers of `places`, counted from the first number of each record.
+  void read(const RecordBlock& block, std::span<const RecordBlock::Extent> records,
+            std::span<const std::size_t> places) {
+    minima.fill(std::numeric_limits<float>::infinity());
+    maxima.fill(-std::numeric_limits<float>::infinity());
+    for (const RecordBlock::Extent& record : records) {
+      const float* const numbers = block.values.data() + record.value;
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        const float number = numbers[places[i]];
+        bins[i].add(number);
+        minima[i] = std::min(minima[i], number);
+        maxima[i] = std::max(maxima[i], number);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void Statistics::add_numbers(const RecordBlock& block) {
+  std::vector<Column*> columns;
+  std::vector<std::size_t> places;
+  for (Slot& slot : slots_) {
+    for (Column& column : slot.columns) {
+      places.push_back(slot.place + static_cast<std::size_t>(&column - slot.columns.data()));
+      columns.push_back(&column);
+    }
+  }
+  const auto group = std::make_unique<ColumnGroup>();
+  std::vector<float> numbers;
+  for (std::size_t first = 0; first < block.records.size(); first += NumberBins::kNumbersMax) {
+    const auto rest = std::span(block.records).subspan(first);
+    const auto records = rest.first(std::min(rest.size(), NumberBins::kNumbersMax));
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const std::size_t in_group = i % kColumnsAtOnce;
+      if (in_group == 0) {
+        group->read(block, records,
+                    std::span(places).subspan(i, std::min(columns.size() - i, kColumnsAtOnce)));
+      }
+      Column& column = *columns[i];
+      if (column.histogram) {
+        numbers.clear();
+        for (const RecordBlock::Extent& record : records) {
+          const float number = block.values[record.value + places[i]];
+          if (!std::isnan(number)) numbers.push_back(number);
+        }
+      }
+      const std::scoped_lock lock(column.lock.mutex);
+      const ExactMoments::Counts counts = column.moments.add(group->bins[in_group]);
+      column.count += counts.numbers;
+      column.missing += counts.missing;
+      // Without -0, which is neither below nor above 0.
+      column.minimum = std::min(column.minimum, group->minima[in_group]) + 0.0F;
+      column.maximum = std::max(column.maximum, group->maxima[in_group]) + 0.0F;
+      if (column.histogram) column.histogram->add(numbers);
+    }
+  }
+}
+
 void Statistics::add(const RecordBlock& block) {
+  add_numbers(block);
+  const std::scoped_lock lock(lock_.mutex);
   records_ += block.records.size();
   for (Slot& slot : slots_) {
-    if (slot.learns_labels) {
-      if (slot.place >= block.seen_labels.size()) continue;
-      for (const std::string& label : block.seen_labels[slot.place]) add_label(label, slot);
-      continue;
-    }
-    for (const RecordBlock::Extent& record : block.records) {
-      const float* const numbers = block.values.data() + record.value + slot.place;
-      for (std::size_t i = 0; i < slot.columns.size(); ++i) add_number(numbers[i], slot.columns[i]);
-    }
+    if (!slot.learns_labels || slot.place >= block.seen_labels.size()) continue;
+    for (const std::string& label : block.seen_labels[slot.place]) add_label(label, slot);
   }
 }
 
@@ -300,7 +352,7 @@ Status Statistics::take_column(ByteSpan& bytes, std::size_t distinct_max, Column
   ValueHistogram::Keys keys;
   PADDLE_TRY_STATUS(take_keys(bytes, distinct_max, keys));
   if (!have_sum(keys.counts, column.count)) return damaged();
-  column.histogram->add(std::move(keys));
+  column.histogram->add(keys);
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -39,7 +40,8 @@ class Statistics {
   explicit Statistics(const config::DataConfig& data);
 
   // Adds records with the slots of config::raw_slots(data), in which NaN is a missing number.
-  // REQUIRES: no number is infinite, as in every record of a parser.
+  // Several threads may call this at once. REQUIRES: no number is infinite, as in every record of a
+  // parser.
   void add(const RecordBlock& block);
   // Adds the records of another part. kData: it is of other slots, or of too many records.
   Status merge(const Statistics& other);
@@ -54,7 +56,16 @@ class Statistics {
   static Result<Statistics> take(ByteSpan& bytes);
 
  private:
+  // Guards what it stands in; a copy of that has a lock of its own.
+  struct Lock {
+    Lock() = default;
+    Lock(const Lock& /*other*/) {}
+    Lock& operator=(const Lock& /*other*/) { return *this; }
+
+    std::mutex mutex;
+  };
   struct Column {
+    Lock lock = {};
     std::string name = {};  // config::ColumnStatistics::name
     std::uint64_t count = 0, missing = 0;
     ExactMoments moments;
@@ -79,7 +90,7 @@ class Statistics {
     bool has_too_many_labels() const;
   };
 
-  static void add_number(float number, Column& column);
+  void add_numbers(const RecordBlock& block);
   static void add_label(std::string_view label, Slot& slot);
   static config::ColumnStatistics result_of(const Slot& slot, const Column& column);
   static void append_column(const Column& column, Bytes& bytes);
@@ -87,6 +98,7 @@ class Statistics {
   static Status take_slot(ByteSpan& bytes, std::size_t distinct_max, Slot& slot);
   static Status take_labels(ByteSpan& bytes, Slot& slot);
 
+  Lock lock_;  // of records_ and of all labels
   std::uint64_t records_ = 0;
   std::size_t distinct_max_ = kDistinctMax;  // of each column
   std::vector<Slot> slots_;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -16,16 +17,17 @@ namespace paddle::data {
 // INVARIANT: the counts are a function of the numbers, not of their order or of the parts that were
 // added up: more numbers never need fewer dropped bits, and bits that are dropped later are the
 // same bits.
+//
+// The first keys are a list. More of them are in a hash table with room for somewhat more than
+// distinct_max different ones, so that bits are dropped seldom and several at a time; keys() drops
+// those that are still too many.
 class ValueHistogram {
  public:
-  // REQUIRES: distinct_max is from 2 to 2^31.
+  // REQUIRES: distinct_max is from 2 to 2^30.
   explicit ValueHistogram(std::size_t distinct_max);
 
-  // REQUIRES: the number is finite.
-  void add(float number) {
-    added_.push_back(key_of(number));
-    if (added_.size() == added_max_) count_added();
-  }
+  // REQUIRES: the numbers are finite.
+  void add(std::span<const float> numbers);
   // REQUIRES: both have the same distinct_max.
   void add(const ValueHistogram& other);
 
@@ -53,7 +55,7 @@ class ValueHistogram {
   // Whether keys() of a histogram with this distinct_max can return these.
   static bool are_keys(const Keys& keys, std::size_t distinct_max);
   // Adds the numbers of another histogram with the same distinct_max. REQUIRES: are_keys().
-  void add(Keys keys);
+  void add(const Keys& keys);
 
  private:
   // The bits of positive numbers sort as the numbers do; those of negative numbers, inverted, sort
@@ -65,13 +67,30 @@ class ValueHistogram {
   }
   static float number_of(std::uint32_t key, unsigned dropped_bits);
 
-  void count_added();
-  void merge(const Keys& other);
-  static void drop_bits(unsigned bits, Keys& keys);
+  // Linear probing: an entry is at or after the place that its hash gives it.
+  struct Place {
+    std::uint32_t key = 0, count = 0;  // without its dropped bits; count 0: free
+  };
+  std::size_t home_of(std::uint32_t key) const {
+    return (key * 0x9e3779b1U) >> hash_shift_;  // the golden ratio
+  }
+  void prefetch(std::uint32_t key) const { __builtin_prefetch(&table_[home_of(key)], 1); }
+  Place& find(std::uint32_t key);
+  void count(std::uint32_t key, std::uint64_t count);
+  void make_table();
+  void make_room();
+  std::vector<Place> set_size(std::size_t size);
+  void drop_bits(unsigned bits, std::span<const std::uint64_t> pairs);
+  const std::vector<std::uint64_t>& sorted_pairs() const;
+  static std::size_t used_max_of(std::size_t size) { return size / 4 * 3; }
 
-  std::size_t distinct_max_, added_max_;
-  Keys counted_;
-  std::vector<std::uint32_t> added_;  // keys with all bits that are not counted yet
+  std::size_t distinct_max_, size_max_;  // size_max_: of the table
+  unsigned dropped_bits_ = 0;
+  std::vector<std::uint32_t> first_;  // keys of the first numbers, until there is a table
+  std::vector<Place> table_;          // a power of two of places
+  unsigned hash_shift_ = 0;
+  std::size_t used_ = 0;                            // places
+  std::map<std::uint32_t, std::uint64_t> carried_;  // by key, what did not fit into its count
 };
 
 // The quantiles of the entries' numbers and of `fills` more numbers that all equal `fill`, as

@@ -15,7 +15,12 @@ namespace {
 
 ExactMoments sum_of(const std::vector<float>& numbers) {
   ExactMoments moments;
-  for (const float number : numbers) moments.add(number);
+  NumberBins bins;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    bins.add(numbers[i]);
+    if ((i + 1) % NumberBins::kNumbersMax == 0) moments.add(bins);
+  }
+  moments.add(bins);
   return moments;
 }
 
@@ -79,10 +84,35 @@ TEST(ExactMomentsTest, AnyOrderAndDivisionHasTheSameDigits) {
   for (const std::size_t parts : {1U, 2U, 4U, 7U}) {
     std::ranges::shuffle(numbers, random);
     std::vector<ExactMoments> each(parts);
-    for (std::size_t i = 0; i < numbers.size(); ++i) each[i % parts].add(numbers[i]);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      NumberBins bins;
+      bins.add(numbers[i]);
+      each[i % parts].add(bins);
+    }
     ExactMoments all;
     for (const ExactMoments& part : each) all.add(ExactMoments::from_digits(part.digits()));
     EXPECT_EQ(all.digits(), expected);
+  }
+}
+
+TEST(ExactMomentsTest, BinsCountNumbersAndMissingOnes) {
+  constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();
+  NumberBins bins;
+  for (const float number : {1.0F, kMissing, -0.0F, 1e-40F, -kMissing, -3.0F}) bins.add(number);
+  ExactMoments moments;
+  const ExactMoments::Counts counts = moments.add(bins);
+  EXPECT_EQ(counts.numbers, 4U);
+  EXPECT_EQ(counts.missing, 2U);
+  EXPECT_EQ(moments.digits(), sum_of({1, 0, 1e-40F, -3}).digits());
+  EXPECT_EQ(moments.add(bins).numbers, 0U) << "they were emptied";
+}
+
+TEST(ExactMomentsTest, FullBinsOfTheLargestFractionsHaveRoom) {
+  for (const float number :
+       {std::numeric_limits<float>::max(), -0x1.fffffep-3F, 0x0.fffffep-126F, 0x1.fffffep-126F}) {
+    const Moments found = moments_of(std::vector<float>(NumberBins::kNumbersMax, number));
+    EXPECT_EQ(found.mean, number);
+    EXPECT_EQ(found.deviation, 0);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <thread>
 
 #include "base/crc32c.h"
 #include "tests/unit/engine/data/data_fixture.h"
@@ -175,6 +176,44 @@ TEST_F(StatisticsTest, AnyOrderAndNumberOfThreadsHaveTheSameBits) {
   options_.data.threads = 4;
   options_.data.files_at_once = 3;
   EXPECT_EQ(text_of_result(observe(files)), expected);
+}
+
+TEST_F(StatisticsTest, ZerosOfEitherSignAreOneNumber) {
+  const std::string expected = text_of_result(observe_text("0,3,0,a\n0,3,0,a\n"));
+  for (const char* const text : {"0,3,-0,a\n-0,3,0,a\n", "-0,3,0,a\n0,3,-0,a\n"})
+    EXPECT_EQ(text_of_result(observe_text(text)), expected);
+}
+
+TEST_F(StatisticsTest, ABlockMayHaveMoreRecordsThanBinsHaveRoomFor) {
+  options_.data.columns = {"age"};
+  options_.data.slots = {{.name = "age",
+                          .type = config::SlotType::kFloat,
+                          .columns = {0},
+                          .missing = config::Missing::kMean,
+                          .normalize = config::Normalize::kStandard}};
+  std::string text;
+  for (std::size_t i = 0; i < 2 * NumberBins::kNumbersMax + 5; ++i)
+    text += i % 2 == 0 ? "1\n" : "2\n";
+  const auto result = observe_text(text).result();
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->slots[0].columns[0].count, 2 * NumberBins::kNumbersMax + 5);
+  EXPECT_EQ(result->slots[0].columns[0].maximum, 2);
+}
+
+TEST_F(StatisticsTest, SeveralThreadsAddAtOnce) {
+  const std::string file = folder_.write("train.csv", random_lines(5000));
+  options_.share.files = {file};
+  Statistics sum(options_.data);
+  data::DatasetOptions options = options_;
+  options.observe = [&sum](const RecordBlock& block) {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) threads.emplace_back([&] { sum.add(block); });
+    for (std::thread& thread : threads) thread.join();
+  };
+  const auto stream = open_pass(options, dictionary_, 0);
+  const auto batch = stream->next();
+  ASSERT_TRUE(batch && !*batch);
+  EXPECT_EQ(text_of_result(sum), text_of_result(observe({file, file, file, file})));
 }
 
 TEST_F(StatisticsTest, APartIsReadBackAsItWas) {

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <random>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -15,7 +17,7 @@ constexpr std::size_t kMany = 1U << 16U;
 
 ValueHistogram histogram_of(const std::vector<float>& numbers, std::size_t distinct_max = kMany) {
   ValueHistogram histogram(distinct_max);
-  for (const float number : numbers) histogram.add(number);
+  histogram.add(numbers);
   return histogram;
 }
 
@@ -93,8 +95,9 @@ TEST(ValueHistogramTest, QuantilesOfManyNumbersAreWithinTheStatedError) {
 TEST(ValueHistogramTest, AMillionNormalNumbersHaveTheErrorThatTheManualNames) {
   std::mt19937 random(3);
   std::normal_distribution<float> normal(0, 1);
-  ValueHistogram histogram(kMany);
-  for (int i = 0; i < 1'000'000; ++i) histogram.add(normal(random));
+  std::vector<float> numbers(1'000'000);
+  for (float& number : numbers) number = normal(random);
+  const ValueHistogram histogram = histogram_of(numbers);
   EXPECT_NEAR(histogram.counts().relative_error, 0.0005, 0.00005);
 }
 
@@ -119,7 +122,7 @@ TEST(ValueHistogramTest, AnyOrderAndDivisionHasTheSameEntries) {
   for (const std::size_t parts : {1U, 2U, 4U, 7U}) {
     std::ranges::shuffle(numbers, random);
     std::vector<ValueHistogram> each(parts, ValueHistogram(1000));
-    for (std::size_t i = 0; i < numbers.size(); ++i) each[i % parts].add(numbers[i]);
+    for (std::size_t i = 0; i < numbers.size(); ++i) each[i % parts].add(std::span(&numbers[i], 1));
     ValueHistogram all(1000);
     for (const ValueHistogram& part : each) all.add(part);
     EXPECT_EQ(all.counts().entries, expected);
@@ -138,6 +141,48 @@ TEST(ValueHistogramTest, PartsOfDifferentResolutionsAddUp) {
   }
   EXPECT_LT(histogram_of(fine, 2000).counts().relative_error,
             histogram_of(coarse, 2000).counts().relative_error);
+}
+
+// With every number of them, the table of keys grows or loses bits in other places.
+TEST(ValueHistogramTest, HasTheCountsOfASortedListAtAnySize) {
+  const std::vector<float> numbers = normal_numbers(3000);
+  for (const std::size_t size : {1U, 47U, 48U, 49U, 95U, 97U, 500U, 1535U, 1537U, 3000U}) {
+    std::vector<float> some(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(size));
+    some.insert(some.end(), numbers.begin(), numbers.begin() + 1);
+    const ValueHistogram histogram = histogram_of(some, 4096);
+    std::map<float, std::uint64_t> expected;
+    for (const float number : some) ++expected[number];
+    ASSERT_EQ(histogram.counts().entries.size(), expected.size());
+    for (const auto& [number, count] : histogram.counts().entries)
+      EXPECT_EQ(count, expected[number]);
+    // The fewest bits: with one less there are too many different keys.
+    const ValueHistogram::Keys exact = histogram.keys();
+    const ValueHistogram::Keys few = histogram_of(some, 40).keys();
+    EXPECT_LE(few.keys.size(), 40U);
+    std::set<std::uint32_t> with_one_more;
+    for (const std::uint32_t key : exact.keys) {
+      if (few.dropped_bits > 0) with_one_more.insert(key >> (few.dropped_bits - 1));
+    }
+    EXPECT_TRUE(few.dropped_bits == 0 || with_one_more.size() > 40U) << size;
+  }
+}
+
+TEST(ValueHistogramTest, CountsBeyond32Bits) {
+  constexpr std::uint64_t kMost = 0xffffffffU;
+  ValueHistogram histogram = histogram_of({1, 2, 2});
+  ValueHistogram::Keys keys = histogram.keys();
+  keys.counts = {kMost - 2, 5 * kMost};
+  histogram.add(keys);
+  histogram.add(std::vector<float>{1, 1, 2, 1});
+  const std::vector<ValueHistogram::Entry> expected{{1, kMost + 2}, {2, 5 * kMost + 3}};
+  EXPECT_EQ(histogram.counts().entries, expected);
+  // Also after bits were dropped.
+  const std::vector<float> many = normal_numbers(200'000);
+  histogram.add(many);
+  std::uint64_t sum = 0;
+  for (const auto& [number, count] : histogram.counts().entries) sum += count;
+  EXPECT_GT(histogram.counts().relative_error, 0);
+  EXPECT_EQ(sum, 6 * kMost + 5 + many.size());
 }
 
 TEST(ValueHistogramTest, OneEntryForEachSignIsTheLeast) {
