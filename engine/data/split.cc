@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 
 #include "base/rng.h"
+#include "engine/data/chunk_reader.h"
+#include "engine/data/fields.h"
 
 namespace paddle::data {
 
@@ -60,6 +62,23 @@ Result<std::optional<std::uint64_t>> Split::hash_of_json(std::string_view line) 
       value->is_text() ? stable_hash(value->text()) : stable_hash(value->shown());
   json_.trim();
   return std::optional(hash);
+}
+
+bool has_split_key(const DatasetOptions& options) {
+  const config::DataConfig& data = options.data;
+  if (data.format != "jsonl" || !data.command.empty() || !data.pipe_command.empty()) return true;
+  JsonReader json({data.split_by});
+  Chunk chunk;
+  for (std::size_t file = 0; file < options.share.files.size(); ++file) {
+    ChunkReader reader(options.share.files[file], static_cast<std::uint32_t>(file), {});
+    for (auto found = reader.next(chunk); found && *found; found = reader.next(chunk)) {
+      Lines lines(as_text(chunk.text));
+      while (const auto line = lines.next()) {
+        if (json.read(*line) && json.find(0) != nullptr) return true;
+      }
+    }
+  }
+  return false;
 }
 
 }  // namespace paddle::data

@@ -40,4 +40,8 @@ class Split {
   JsonReader json_;         // its only key is split_by
 };
 
+// Whether a record of the files has the key that split_by names; true if it is a column, or if a
+// program delivers the records. Reads the files until a record has it.
+bool has_split_key(const DatasetOptions& options);
+
 }  // namespace paddle::data

@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "engine/data/objects.h"
+#include "engine/data/split.h"
 #include "engine/trainer/early_stop.h"
 
 namespace paddle::trainer {
@@ -48,6 +49,12 @@ Result<data::DatasetOptions> held_out_data(const config::JobConfig& job, const s
 
 Error empty_part(const data::DatasetOptions& options) {
   const config::DataConfig& data = options.data;
+  if (!data.split_by.empty() && !data::has_split_key(options)) {
+    return {Errc::kData,
+            fmt::format("no record of {} has the key '{}', which [data] split_by names",
+                        files_text(options.share.files), data.split_by),
+            "name a key that records have, or leave split_by out"};
+  }
   std::string split = fmt::format("[data] test_fraction = {}", data.test_fraction);
   std::string hint = options.held_out
                          ? "raise it, or hold out files of their own: test = \"data/test.txt\""

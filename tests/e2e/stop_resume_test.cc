@@ -164,7 +164,8 @@ TEST(StopResume, WhatMayNotChangeWithinAPassIsRefusedByNameAndTheOldSettingsGoOn
       {"--set=train.shuffle_records=0", "train.shuffle_records=50, not 0",
        "--set train.shuffle_records=50"},
       {"--set=data.files_at_once=2", "data.files_at_once=1, not 2", "--set data.files_at_once=1"},
-      {"--set=data.on_bad_record=skip", "another [data] section", "model/job.toml"}};
+      {"--set=data.on_bad_record=skip", "another [data] section", "model/job.toml"},
+      {"--set=data.test_fraction=0.1", "another [data] section", "model/job.toml"}};
   for (const auto& [flag, named, hint] : changes) {
     const auto [code, output] = resume({flag});
     EXPECT_EQ(code, static_cast<int>(Errc::kUsage)) << output;

@@ -77,6 +77,29 @@ TEST_F(LoopTest, APartWithoutARecordFailsBeforeTheFirstPass) {
                  "too few different texts");
 }
 
+TEST_F(LoopTest, AKeyToSplitByThatNoRecordHasIsNamed) {
+  options_.train_data.data.format = "jsonl";
+  options_.train_data.data.split_by = "user";
+  folder_.write("train.csv", "{\"area\":1,\"price\":2}\n{\"area\":2,\"price\":4}\n");
+  // All records without the key are in one part.
+  for (const double fraction : {1e-9, 1 - 1e-9}) {
+    options_.train_data.data.test_fraction = fraction;
+    options_.test_data = options_.train_data;
+    options_.test_data.held_out = true;
+    const Status ended = run();
+    ASSERT_FALSE(ended);
+    EXPECT_EQ(ended.error().code, Errc::kData);
+    EXPECT_EQ(ended.error().message, "no record of " + folder_ / "train.csv" +
+                                         " has the key 'user', which [data] split_by names");
+    EXPECT_EQ(ended.error().hint, "name a key that records have, or leave split_by out");
+    EXPECT_TRUE(client_.pushed.empty());
+  }
+  options_.test_data.data.split_by = "area";
+  const Status ended = run();
+  ASSERT_FALSE(ended);
+  EXPECT_NE(ended.error().hint.find("too few different texts"), std::string::npos);
+}
+
 TEST_F(LoopTest, APassWithoutARecordFailsForEveryTrainer) {
   folder_.write("train.csv", "");
   client_.samples_of_pass = 0;
