@@ -535,6 +535,10 @@ Result<std::string> read_sample(const std::string& path, const std::string& show
                                 std::uint64_t& bytes) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
+  if (!file && errno == ENOENT) {
+    return Error{Errc::kUsage, shown + ": there is no such file",
+                 "name a csv, jsonl, npz or libsvm file: paddlectl init --from FILE"};
+  }
   if (!file || ::fstat(file.get(), &status) != 0) return system_error(Errc::kUsage, shown);
   if (!S_ISREG(status.st_mode)) {
     return Error{Errc::kUsage, shown + ": it is not a regular file",

@@ -398,6 +398,10 @@ TEST_F(InitTest, MistakesAboutTablesWriteNothing) {
   EXPECT_EQ(run({"--from", "people.csv", "--label", "agee"}), 2);
   EXPECT_NE(err_.str().find("did you mean 'age'?"), std::string::npos) << err_.str();
   EXPECT_EQ(run({"--from", "absent.csv"}), 2);
+  EXPECT_NE(err_.str().find("absent.csv: there is no such file"), std::string::npos) << err_.str();
+  EXPECT_NE(err_.str().find("name a csv, jsonl, npz or libsvm file: paddlectl init --from FILE"),
+            std::string::npos)
+      << err_.str();
   EXPECT_EQ(run({"--label", "age"}), 2);
   EXPECT_NE(err_.str().find("name the table: --from FILE"), std::string::npos) << err_.str();
   EXPECT_EQ(run({"--from", "people.csv", "--template", "word2vec"}), 2);
