@@ -1,7 +1,10 @@
 // Numbers as the network sees them, from a file of raw columns: those that scikit-learn's
 // transformers make of the same file, value by value.
+#include <cmath>
+
 #include "base/rng.h"
 #include "tests/e2e/trained_model.h"
+#include "tests/support/price_network.h"
 
 namespace paddle::test {
 namespace {
@@ -136,6 +139,46 @@ TEST_F(PreparedColumns, AreThoseOfScikitLearn) {
   }
   succeed("paddle export --snapshot=save/pass-00000 --format=npz --output=model.npz");
   EXPECT_EQ(succeed("/usr/bin/python3 compare.py").out, "equal\n");
+}
+
+// A batch has the gradient of one in which each record is there as often as its weight says. The
+// sums of both batches' weights are equal, because a gradient is divided by the records.
+TEST_F(PreparedColumns, ARecordOfWeight2CountsAsTwoAndOneOfWeight0AsNone) {
+  const auto write = [&](const std::string& name, const std::string& keys, const std::string& slot,
+                         const std::string& lines) {
+    folder_.write(name + ".csv", lines);
+    folder_.write(name + ".toml", "[data]\ntrain = \"" + name + ".csv\"\nformat = \"csv\"\n" +
+                                      "columns = [\"area\", \"price\", \"times\"]\n" + keys +
+                                      kPriceNetwork + slot +
+                                      "[optimizer]\nlearning_rate = 0.3\n"
+                                      "[train]\npasses = 5\nbatch_size = 8\n");
+    succeed(fmt::format("paddle train --local --config={0}.toml --save_dir={0}", name));
+    std::vector<double> estimates;
+    for (const std::string& line :
+         lines_of(succeed(fmt::format("paddle predict --snapshot={}/pass-00004 "
+                                      "--data=repeated.csv --layer=estimate --output=jsonl",
+                                      name))
+                      .out)) {
+      const std::size_t at = line.find("\"values\":[");
+      EXPECT_NE(at, line.npos) << line;
+      estimates.push_back(std::stod(line.substr(at + std::string("\"values\":[").size())));
+    }
+    return estimates;
+  };
+  const std::string slot = "[[data.slot]]\nname = \"times\"\ntype = \"float\"\n";
+  const auto repeated =
+      write("repeated", "", slot,
+            "0.1,1,1\n0.1,1,1\n0.4,3,1\n0.7,2,1\n0.7,2,1\n0.7,2,1\n0.9,5,1\n0.3,2.5,1\n");
+  const std::string records =
+      "0.1,1,2\n0.2,-9,0\n0.4,3,1\n0.7,2,3\n0.8,70,0\n0.9,5,1\n0.5,-3,0\n0.3,2.5,1\n";
+  const auto weighted = write("weighted", "weight = \"times\"\n", slot, records);
+  const auto unweighted = write("unweighted", "", slot, records);
+  ASSERT_EQ(repeated.size(), 8U);
+  ASSERT_EQ(weighted.size(), 8U);
+  for (std::size_t i = 0; i < weighted.size(); ++i) {
+    EXPECT_NEAR(weighted[i], repeated[i], 1e-6) << i;
+    EXPECT_GT(std::abs(unweighted[i] - repeated[i]), 0.1) << i;
+  }
 }
 
 }  // namespace

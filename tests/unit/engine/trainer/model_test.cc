@@ -7,6 +7,7 @@
 
 #include "base/rng.h"
 #include "tests/unit/engine/math/use_bfloat16.h"
+#include "tests/unit/engine/trainer/fake_cards.h"
 
 namespace paddle::trainer {
 namespace {
@@ -91,6 +92,23 @@ TEST(BatchNotes, CountWhatExamplesNameAndClickOn) {
               policy.mutable_shrink()->set_label("none");
             }).find("is not a slot"),
             std::string::npos);
+}
+
+TEST(Model, WeightsOfExamplesNeedACpu) {
+  const FakeCards cards(1);
+  config::JobConfig weighted = job(1);
+  weighted.data.slots.push_back({.name = "times", .type = config::SlotType::kFloat});
+  weighted.train.device = config::TrainDevice::kGpu;
+  EXPECT_TRUE(Model::build(weighted)) << "a card that computes without weights";
+  weighted.data.weight = "times";
+  const auto refused = Model::build(weighted);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kUsage);
+  EXPECT_EQ(refused.error().message,
+            "[data] weight needs a CPU, but this trainer computes on a GPU");
+  EXPECT_EQ(refused.error().hint, "set [train] device = \"cpu\", or remove [data] weight");
+  weighted.train.device = config::TrainDevice::kCpu;
+  EXPECT_TRUE(Model::build(weighted));
 }
 
 // One step from the same values, whatever the threads.
