@@ -69,7 +69,4 @@ class LabelReader {
 Status append_numbers(const config::DataConfig& data, std::span<const ClassNames> classes,
                       const Chunk& chunk, std::uint64_t record, RecordBlock& block);
 
-// The value of a 16-bit float of IEEE 754.
-float half_to_float(std::uint16_t bits);
-
 }  // namespace paddle::data

@@ -1,74 +1,23 @@
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include <fmt/format.h>
 
 #include "engine/data/format.h"
+#include "engine/data/npy.h"
 
 namespace paddle::data {
 namespace {
 
-using NumberKind = NumberType::Kind;
-
 // 2^53, below which a float64 has all whole numbers.
 constexpr double kWholeMax = 9007199254740992.0;
-
-struct Half {
-  std::uint16_t bits;
-};
-
-template <class T>
-T swapped(T value) {
-  auto bytes = std::bit_cast<std::array<std::byte, sizeof(T)>>(value);
-  std::ranges::reverse(bytes);
-  return std::bit_cast<T>(bytes);
-}
-
-// Calls take(number), which returns a Status, for each number of type T.
-template <class T, class Take>
-Status each_of(const std::byte* at, std::uint64_t count, bool is_big_endian, const Take& take) {
-  for (std::uint64_t i = 0; i < count; ++i) {
-    T value;
-    std::memcpy(&value, at + i * sizeof(T), sizeof(T));
-    if (is_big_endian) value = swapped(value);
-    if constexpr (std::is_same_v<T, Half>) {
-      PADDLE_TRY_STATUS(take(half_to_float(value.bits)));
-    } else {
-      PADDLE_TRY_STATUS(take(value));
-    }
-  }
-  return {};
-}
 
 // Calls take(number) for each number of a record, in the type of the slot.
 template <class Take>
 Status each(const SlotNumbers& slot, std::uint64_t record, const Take& take) {
   const std::uint64_t begin = slot.begin_of(record);
-  const std::uint64_t count = slot.end_of(record) - begin;
-  const std::byte* const at = slot.bytes.data() + begin * slot.type.bytes;
-  const bool big = slot.type.is_big_endian;
-  switch (slot.type.kind) {
-    case NumberKind::kBool:
-      return each_of<std::uint8_t>(at, count, false,
-                                   [&](std::uint8_t one) { return take(std::uint8_t{one != 0}); });
-    case NumberKind::kUnsigned:
-      if (slot.type.bytes == 1) return each_of<std::uint8_t>(at, count, big, take);
-      if (slot.type.bytes == 2) return each_of<std::uint16_t>(at, count, big, take);
-      if (slot.type.bytes == 4) return each_of<std::uint32_t>(at, count, big, take);
-      return each_of<std::uint64_t>(at, count, big, take);
-    case NumberKind::kSigned:
-      if (slot.type.bytes == 1) return each_of<std::int8_t>(at, count, big, take);
-      if (slot.type.bytes == 2) return each_of<std::int16_t>(at, count, big, take);
-      if (slot.type.bytes == 4) return each_of<std::int32_t>(at, count, big, take);
-      return each_of<std::int64_t>(at, count, big, take);
-    case NumberKind::kFloat:
-      if (slot.type.bytes == 2) return each_of<Half>(at, count, big, take);
-      if (slot.type.bytes == 4) return each_of<float>(at, count, big, take);
-      return each_of<double>(at, count, big, take);
-  }
-  return {};
+  return each_number(slot.bytes.data() + begin * slot.type.bytes, slot.end_of(record) - begin,
+                     slot.type, take);
 }
 
 Status append_floats(const config::DataSlotConfig& config, const SlotNumbers& slot,
@@ -116,18 +65,6 @@ Status append_ids(const config::DataSlotConfig& slot, const ClassNames& classes,
 }
 
 }  // namespace
-
-float half_to_float(std::uint16_t bits) {
-  const std::uint32_t sign = (bits & 0x8000U) << 16U;
-  const std::uint32_t exponent = bits >> 10U & 31U;
-  const std::uint32_t fraction = bits & 1023U;
-  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000U | fraction << 13U);
-  if (exponent > 0) {
-    return std::bit_cast<float>(sign | (exponent + 112) << 23U | fraction << 13U);
-  }
-  const float small = static_cast<float>(fraction) * 0x1p-24F;
-  return sign == 0 ? small : -small;
-}
 
 Status append_numbers(const config::DataConfig& data, std::span<const ClassNames> classes,
                       const Chunk& chunk, std::uint64_t record, RecordBlock& block) {

@@ -9,16 +9,10 @@
 #include "engine/config/data_config.h"
 #include "engine/data/byte_source.h"
 #include "engine/data/chunk.h"
+#include "engine/data/npy.h"
 #include "engine/data/zip_archive.h"
 
 namespace paddle::data {
-
-// Header of an array in numpy's npy format, versions 1 to 3.
-struct NpyHeader {
-  NumberType type;
-  std::vector<std::uint64_t> shape;
-  std::uint64_t bytes = 0;  // size of the header itself
-};
 
 class NpzReader final : public ChunkSource {
  public:

@@ -37,7 +37,8 @@ Error no_zip(const std::string& path, const UniqueFd& file) {
             "numpy.savez(\"new.npz\", name=array) writes arrays with their names"};
   }
   return {Errc::kData,
-          fmt::format("{}: it is not a zip archive, or it is cut off or damaged", path)};
+          fmt::format("{}: it is not a zip archive, or it is cut off or damaged", path),
+          "copy it again"};
 }
 
 }  // namespace
