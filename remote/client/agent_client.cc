@@ -96,6 +96,7 @@ wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
   for (const auto& argument : process.arguments) spec.add_arguments(argument);
   spec.mutable_environment()->insert(process.environment.begin(), process.environment.end());
   spec.mutable_defaults()->insert(process.defaults.begin(), process.defaults.end());
+  spec.mutable_first_folders()->insert(process.first_folders.begin(), process.first_folders.end());
   for (const auto& [name, source] : process.sources)
     (*spec.mutable_sources())[name] = static_cast<wire::agent::VariableSource>(source);
   spec.set_directory(process.directory);

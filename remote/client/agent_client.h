@@ -52,6 +52,8 @@ struct ProcessSpec {
   std::vector<std::string> arguments;
   std::map<std::string, std::string> environment;  // same placeholders; overrides the node's
   std::map<std::string, std::string> defaults;     // same placeholders; where both lack it
+  // Same placeholders; each comes first in its variable, before ':' and the value from elsewhere.
+  std::map<std::string, std::string> first_folders;
   std::map<std::string, VariableSource> sources;   // by name in `environment`; default: kPaddlectl
   std::string directory;                           // working directory below root
   std::string log;                                 // stdout and stderr, appended, below root

@@ -56,6 +56,12 @@ constexpr std::uint64_t kUnsizedBytesMax = 64U << 20U;  // for a file that repor
 constexpr std::size_t kCopyReadBytes = 256U << 10U;
 constexpr std::size_t kThreadsMax = 8;
 constexpr std::size_t kFilesAThread = 32;  // fewer are not worth a thread
+constexpr mode_t kContentMode = 0644;      // for content without a local file
+
+// The item's file in errors, which no other file has.
+const std::string& name_of(const PushItem& item) {
+  return item.local_path.empty() ? item.remote_path : item.local_path;
+}
 
 std::int64_t unix_now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -277,14 +283,15 @@ PushSource::Described PushSource::read(const std::string& path, bool no_links) {
 
 PushSource::Described PushSource::read_content_of(const PushItem& item) {
   struct stat info {};
-  if (::stat(item.local_path.c_str(), &info) != 0)
+  info.st_mode = kContentMode;
+  if (!item.local_path.empty() && ::stat(item.local_path.c_str(), &info) != 0)
     return system_error(Errc::kData, "read " + item.local_path);
   auto file = std::make_unique<LocalFile>();
-  file->path = item.local_path;
+  file->path = name_of(item);
   file->mode = info.st_mode & 0777U;
   file->copy = UniqueFd(::memfd_create("paddlectl-push", MFD_CLOEXEC));
   if (!file->copy || !write_at(file->copy.get(), as_bytes(*item.content), 0))
-    return system_error(Errc::kResource, "copy " + item.local_path);
+    return system_error(Errc::kResource, "copy " + file->path);
   return describe_copy(std::move(file));
 }
 
@@ -309,7 +316,7 @@ Result<std::vector<const LocalFile*>> PushSource::describe(const std::vector<Pus
     const std::lock_guard lock(mutex_);
     for (const PushItem& item : items) {
       if (!item.link.empty()) continue;
-      auto& known = files_[item.local_path];
+      auto& known = files_[name_of(item)];
       if (!known.valid()) {
         wanted.emplace_back(&item, std::promise<Described>());
         known = wanted.back().second.get_future().share();

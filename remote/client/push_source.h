@@ -63,7 +63,7 @@ struct PushItem {
   std::string link = {};    // target of a symbolic link; local_path is then not read
   bool no_links = false;    // local_path is refused if a link leads to it or is on the way
   // Pushed in place of the content of local_path, which then only gives its permissions and its
-  // name in errors.
+  // name in errors. It may be "": the file on the node can then be read by all its users.
   std::optional<std::string> content = {};
 };
 struct PushStats {

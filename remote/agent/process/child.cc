@@ -234,9 +234,11 @@ Program program_of(const wire::agent::ProcessSpec& spec, const Root& root,
   if (!spec.program().empty()) arguments.push_back(root.path + "/" + spec.program());
   for (const auto& argument : spec.arguments()) arguments.push_back(filled(argument));
   std::set<std::string> names;
-  const auto add = [&](const std::string& name, const std::string& value,
+  const auto add = [&](const std::string& name, std::string value,
                        wire::agent::VariableSource source) {
     if (!names.insert(name).second) return;
+    if (const auto first = spec.first_folders().find(name); first != spec.first_folders().end())
+      value = filled(first->second) + (value.empty() ? "" : ":" + value);
     variables.push_back(name + "=" + value);
     note_gpu_variable(program.gpus, name, value, source);
   };
@@ -252,6 +254,8 @@ Program program_of(const wire::agent::ProcessSpec& spec, const Root& root,
   }
   for (const auto& [name, value] : spec.defaults())
     add(name, filled(value), wire::agent::VARIABLE_FROM_PADDLECTL);
+  for (const auto& [name, _] : spec.first_folders())
+    add(name, "", wire::agent::VARIABLE_FROM_PADDLECTL);
   variables.push_back(std::string(kProcessVariable) + "=" +
                       process_mark(root, spec.job(), spec.name()));
   program.sends_notices = !spec.program().empty();  // one of our programs

@@ -111,6 +111,17 @@ TEST_F(PushTest, AContentStandsForThatOfTheFile) {
   EXPECT_FALSE(push(*connect_agent(), {absent}));
 }
 
+TEST_F(PushTest, AContentNeedsNoFileHere) {
+  PushItem first{"", "jobs/a/python/first.py"}, second{"", "jobs/a/python/second.py"};
+  first.content = "one = 1\n";
+  second.content = "two = 2\n";
+  const auto pushed = push(*connect_agent(), {first, second});
+  ASSERT_TRUE(pushed) << pushed.error().message;
+  EXPECT_EQ(file_content(at(first.remote_path)), *first.content);
+  EXPECT_EQ(file_content(at(second.remote_path)), *second.content);
+  EXPECT_EQ(fs::status(at(first.remote_path)).permissions(), fs::perms(0444));
+}
+
 TEST_F(PushTest, AFileWhoseSizeSaysNothingIsReadToItsEnd) {
   // Those of /proc say 0, those of /sys a page, whatever is in them.
   std::vector<std::string> sources = {"/proc/version", "/proc/self/maps", "/proc/filesystems"};

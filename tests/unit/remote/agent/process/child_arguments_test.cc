@@ -62,6 +62,20 @@ TEST_F(ArgumentsTest, TheSpecificationsVariablesReplaceTheNodes) {
   EXPECT_TRUE(has(program, "HOME=/root"));
 }
 
+TEST_F(ArgumentsTest, AFirstFolderComesBeforeTheValueFromElsewhere) {
+  spec_.add_arguments("/bin/true");
+  (*spec_.mutable_first_folders())["PYTHONPATH"] = "{root}/python";
+  EXPECT_TRUE(has(program_of(spec_, root_, 1, {}), "PYTHONPATH=/srv/lab/python"));
+  EXPECT_TRUE(has(program_of(spec_, root_, 1, {"PYTHONPATH="}), "PYTHONPATH=/srv/lab/python"))
+      << "an empty entry would be the working directory";
+  const std::vector<std::string> node = {"PYTHONPATH=/node"};
+  EXPECT_TRUE(has(program_of(spec_, root_, 1, node), "PYTHONPATH=/srv/lab/python:/node"));
+  (*spec_.mutable_environment())["PYTHONPATH"] = "/user";
+  const Program program = program_of(spec_, root_, 1, node);
+  EXPECT_TRUE(has(program, "PYTHONPATH=/srv/lab/python:/user"));
+  EXPECT_FALSE(has(program, "PYTHONPATH=/user"));
+}
+
 TEST_F(ArgumentsTest, Trap45OfItsVariablesThoseOfGpusAreToldAndNoOther) {
   spec_.add_arguments("/bin/true");
   auto& environment = *spec_.mutable_environment();
