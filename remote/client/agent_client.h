@@ -60,7 +60,7 @@ struct ProcessSpec {
   std::uint32_t restarts = 0;  // maximum after failures other than a lost peer; 0: never
   bool any_exit = false;       // exit codes other than 0 and 75 count as failures too
   std::uint64_t hang_ms = 0;   // a process that hangs for longer is killed and has failed; 0: never
-  bool keeps_memory = false;   // one of our programs, whose successive runs share memory
+  bool keeps_memory = false;   // the successive runs of the process share memory
   std::uint32_t trainers = 0, pservers = 0;  // totals of the job, on all nodes
   std::uint64_t run = 0;         // number of this run of the job; greater than each earlier one
   std::vector<PortRange> ports;  // reserved while the process runs, open or not

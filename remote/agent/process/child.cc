@@ -267,7 +267,7 @@ Program program_of(const wire::agent::ProcessSpec& spec, const Root& root,
 }
 
 Result<UniqueFd> memory_of(const wire::agent::ProcessSpec& spec) {
-  if (!spec.keeps_memory() || spec.program().empty()) return UniqueFd();
+  if (!spec.keeps_memory()) return UniqueFd();
   UniqueFd memory(::memfd_create("paddlectl", MFD_CLOEXEC));
   if (!memory) return system_error(Errc::kResource, "memfd_create");
   return memory;

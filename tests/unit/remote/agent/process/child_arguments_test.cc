@@ -131,5 +131,19 @@ TEST_F(ArgumentsTest, AUsersProgramIsLookedUpInItsOwnPath) {
   EXPECT_EQ(program_of(spec_, root_, 1, {node}).arguments[0], "/nonexistent/data");
 }
 
+// A user's own program passes it on to the engine's client.
+TEST_F(ArgumentsTest, AnyProgramMayKeepMemory) {
+  spec_.add_arguments("/bin/sh");
+  EXPECT_FALSE(*memory_of(spec_));
+  spec_.set_keeps_memory(true);
+  const auto memory = memory_of(spec_);
+  ASSERT_TRUE(memory) << memory.error().message;
+  ASSERT_TRUE(*memory);
+  Program program = program_of(spec_, root_, 1, {});
+  EXPECT_FALSE(program.sends_notices);
+  give_memory(program, memory->get());
+  EXPECT_TRUE(has(program, "PADDLECTL_MEMORY_FD=4"));
+}
+
 }  // namespace
 }  // namespace paddle::agent
