@@ -1,6 +1,8 @@
 #include "engine/config/job_config.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -101,8 +103,23 @@ void check_raw_slots(TomlTable data, const JobConfig& job) {
   }
 }
 
-JobConfig read_tables(TomlTable root, const std::string& path) {
+// [[table]], which is for a program of the user's own and not for a network.
+void read_tables_of_program(TomlTable& source, TomlTable& root, JobConfig& job) {
+  job.tables = read_own_tables(source);
+  if (root.has("layer") && !job.tables.empty()) {
+    source.fail("table", "[[table]] and [[layer]] cannot be combined",
+                "a network's tables are its layers of type embedding; a program of your own, "
+                "[trainer] command, has [[table]] instead");
+  }
+}
+
+// `code`: null, or the text whose sections [[table]], [optimizer] and [strategy] are read instead
+// of those of `root`.
+JobConfig read_sections(TomlTable root, const std::string& path, TomlTable* code = nullptr) {
   JobConfig job;
+  const auto source = [&](const char* section) -> TomlTable& {
+    return code != nullptr && code->has(section) ? *code : root;
+  };
   job.name = root.string("name", "job");
   job.seed = static_cast<std::uint64_t>(root.integer("seed", 1));
   TomlTable trainer = root.table("trainer");
@@ -115,7 +132,9 @@ JobConfig read_tables(TomlTable root, const std::string& path) {
                  "set it: command = [\"python3\", \"train.py\"]");
   }
   TomlTable data = root.table("data");
-  if (!job.command.empty() && !root.has("layer")) {
+  read_tables_of_program(source("table"), root, job);
+  const bool has_program = !job.command.empty() || !job.tables.empty() || code != nullptr;
+  if (has_program && !root.has("layer")) {
     job.data.train = data.string("train");
     job.data.test = data.string("test");
   } else {
@@ -124,9 +143,20 @@ JobConfig read_tables(TomlTable root, const std::string& path) {
     job.evaluators = read_evaluators(root, job);
     check_raw_slots(data, job);
   }
-  read_optimizer(root.table("optimizer"), job);
-  read_strategy(root.table("strategy"), job);
+  read_optimizer(source("optimizer").table("optimizer"), job);
+  read_strategy(source("strategy").table("strategy"), job);
   job.train = read_train(root.table("train"), job);
+  return job;
+}
+
+// read_sections() for commands that run the job: tables need a program that trains them.
+JobConfig read_whole_job(TomlTable root, const std::string& path) {
+  JobConfig job = read_sections(root, path);
+  if (!job.tables.empty() && job.command.empty()) {
+    root.fail("table", "[[table]] needs a program that trains it, but [trainer] has no 'command'",
+              "set it: command = [\"python3\", \"train.py\"]; a network of [[layer]] has its "
+              "tables in layers of type embedding");
+  }
   return job;
 }
 
@@ -202,7 +232,7 @@ Result<JobConfig> read_job(const std::string& path, const std::vector<std::strin
       if (found != files.end()) table.replace(key, found->second);
     });
   }
-  JobConfig job = read_tables(root, path);
+  JobConfig job = read_whole_job(root, path);
   PADDLE_TRY_STATUS(root.finish());
   return job;
 }
@@ -210,7 +240,7 @@ Result<JobConfig> read_job(const std::string& path, const std::vector<std::strin
 Result<ResolvedJob> resolve_job(const std::string& path,
                                 const std::vector<std::string>& overrides) {
   PADDLE_TRY(TomlTable root, open_job(path, overrides));
-  ResolvedJob job{read_tables(root, path), root.written_text(), root.written_text()};
+  ResolvedJob job{read_whole_job(root, path), root.written_text(), root.written_text()};
   PADDLE_TRY_STATUS(root.finish());
   if (!overrides.empty()) {
     PADDLE_TRY(job.text, text_of(root, path));
@@ -218,11 +248,86 @@ Result<ResolvedJob> resolve_job(const std::string& path,
   return job;
 }
 
+namespace {
+
+// Sections that a program may give in its code.
+constexpr auto kCodeSections = std::to_array<std::string_view>({"table", "optimizer", "strategy"});
+constexpr const char* kCodeName = "tables from code";
+
+// Whether `code` has the section that the override "optimizer.method=adam" belongs to.
+bool is_for_code(const TomlTable& code, std::string_view one) {
+  const std::string_view section = one.substr(0, one.find_first_of(".="));
+  return std::ranges::find(kCodeSections, section) != kCodeSections.end() && code.has(section);
+}
+
+Status refuse_both(const TomlTable& root, const TomlTable& code) {
+  for (const std::string_view section : kCodeSections) {
+    if (!root.has(section) || !code.has(section)) continue;
+    return Error{Errc::kUsage,
+                 fmt::format("{}: the program gives '{}' too", root.location(section), section),
+                 "keep it in one place: in job.toml, or in the program"};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<JobConfig> read_tables_job(const std::string& path,
+                                  const std::vector<std::string>& overrides,
+                                  const std::string& text) {
+  PADDLE_TRY(TomlTable code, TomlTable::parse(text, kCodeName));
+  std::vector<std::string> of_code, of_file;
+  for (const std::string& one : overrides)
+    (is_for_code(code, one) ? of_code : of_file).push_back(one);
+  PADDLE_TRY(code, TomlTable::parse(text, kCodeName, of_code));
+  auto opened = path.empty() ? TomlTable::parse("", "job.toml", of_file) : open_job(path, of_file);
+  if (!opened) return std::move(opened).error();
+  TomlTable root = *std::move(opened);
+  PADDLE_TRY_STATUS(refuse_both(root, code));
+  JobConfig job = read_sections(root, path, &code);
+  PADDLE_TRY_STATUS(root.finish());
+  PADDLE_TRY_STATUS(code.finish());
+  if (!job.tables.empty()) return job;
+  return Error{Errc::kUsage,
+               path.empty() ? "the program gives no table" : path + " has no [[table]]",
+               "add one: [[table]] with name = \"user\" and width = 16; or give tables in the "
+               "program"};
+}
+
+wire::ParameterSpec parameter_spec(const ParameterAttributes& attributes, std::string_view name,
+                                   std::span<const std::uint64_t> dims, double initial_std) {
+  wire::ParameterSpec spec;
+  spec.set_name(std::string(name));
+  for (const std::uint64_t dim : dims) spec.add_dims(dim);
+  spec.set_sparse(attributes.sparse);
+  spec.set_initial_mean(attributes.initial_mean);
+  spec.set_initial_std(attributes.initial_std < 0 ? static_cast<float>(initial_std)
+                                                  : attributes.initial_std);
+  spec.set_learning_rate(attributes.learning_rate);
+  if (attributes.l1) spec.set_l1(*attributes.l1);
+  if (attributes.l2) spec.set_l2(*attributes.l2);
+  if (attributes.clip_value) spec.set_clip_value(*attributes.clip_value);
+  if (attributes.clip_norm) spec.set_clip_norm(*attributes.clip_norm);
+  spec.set_is_static(attributes.is_static);
+  if (attributes.sparse) *spec.mutable_table() = attributes.table;
+  return spec;
+}
+
+std::vector<wire::ParameterSpec> table_parameters(const JobConfig& job) {
+  std::vector<wire::ParameterSpec> parameters;
+  for (const TableConfig& table : job.tables) {
+    parameters.push_back(parameter_spec(table.weight, table.name,
+                                        std::to_array<std::uint64_t>({0, table.width}),
+                                        1.0 / std::sqrt(static_cast<double>(table.width))));
+  }
+  return parameters;
+}
+
 std::vector<std::string> override_keys(const std::string& path) {
   auto root = TomlTable::read(path);
   if (!root) root = TomlTable::parse("", path);
   if (!root) return {};
-  read_tables(*root, path);
+  read_sections(*root, path);
   return root->known_keys();
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,6 +73,14 @@ struct LayerConfig {
 };
 
 constexpr std::size_t kEvaluatorsMax = 16;
+
+// A sparse table of a job without a network: the job's own program trains it.
+struct TableConfig {
+  std::string location;  // "job.toml:12", for messages
+  std::string name;
+  std::uint64_t width = 0;     // floats of a row
+  ParameterAttributes weight;  // sparse; its name is empty
+};
 
 // Two notations of [train]: a condition on a figure of a test, "auc >= 0.8", and a length of time,
 // "1h30m".
@@ -152,6 +161,7 @@ struct JobConfig {
   std::uint64_t seed = 1;
   DataConfig data;
   std::vector<LayerConfig> layers;
+  std::vector<TableConfig> tables;  // only without layers; dense_strategy is then sparse_strategy
   // Each has a name, a type, one input and a label. Empty: each cost adds its usual evaluators.
   std::vector<LayerConfig> evaluators;
   wire::Optimizer optimizer;
@@ -211,6 +221,20 @@ struct ResolvedJob {
 // read_job() that also returns the texts. kUsage.
 Result<ResolvedJob> resolve_job(const std::string& path,
                                 const std::vector<std::string>& overrides = {});
+
+// The job of a program that trains tables: the job.toml at `path` ("": none), with the sections
+// [[table]], [optimizer] and [strategy] of `code`, a TOML text ("": none). An override is for the
+// text that has its section. kUsage: no table; the same section in both texts; mistakes in `code`
+// are located in "tables from code".
+Result<JobConfig> read_tables_job(const std::string& path,
+                                  const std::vector<std::string>& overrides,
+                                  const std::string& code);
+
+// How the shards know a parameter. `initial_std` is for attributes that set none.
+wire::ParameterSpec parameter_spec(const ParameterAttributes& attributes, std::string_view name,
+                                   std::span<const std::uint64_t> dims, double initial_std);
+// The parameters of the job's tables, in their order: those of embeddings with the same keys.
+std::vector<wire::ParameterSpec> table_parameters(const JobConfig& job);
 
 // The keys that --set takes: "train.passes" and all others below tables, for a job.toml like the
 // one at `path`; that file may be missing or wrong.

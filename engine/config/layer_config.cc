@@ -9,6 +9,8 @@
 
 #include "base/fd.h"
 #include "base/named_rows.h"
+#include "base/safe_path.h"
+#include "base/text.h"
 #include "base/text_file.h"
 #include "engine/config/layer_keys.h"
 #include "engine/config/sections.h"
@@ -21,6 +23,9 @@ constexpr std::int64_t kExpirePassesMax = 30'000;
 constexpr std::array<std::string_view, 2> kFullChoices{"error", "evict"};
 constexpr std::array<std::string_view, 2> kUnseenChoices{"mean", "draw"};
 constexpr std::int64_t kLayerSizeMax = 1 << 24;
+constexpr std::int64_t kRowWidthMax = 1 << 20;   // engine/table/parameter_set.h
+constexpr std::size_t kTableNameBytesMax = 200;  // there too
+constexpr std::size_t kOwnTablesMax = 2048;      // there too
 constexpr std::int64_t kConcatLengthMax = 1 << 16;
 constexpr std::int64_t kNegativesMax = 1 << 16;
 constexpr std::size_t kCountsBytesMax = 1U << 30U;
@@ -132,9 +137,8 @@ void read_table_policy(TomlTable& table, ParameterAttributes& attributes) {
   }
 }
 
-ParameterAttributes read_attributes(TomlTable table) {
-  ParameterAttributes attributes;
-  attributes.name = table.string("name");
+// Reads the keys that the parameters of layers and [[table]] have in common.
+void read_update(TomlTable& table, ParameterAttributes& attributes) {
   attributes.initial_mean = read_float(table, "initial_mean", 0, -kFloatMax);
   attributes.initial_std = read_float(table, "initial_std", -1);
   attributes.learning_rate = read_float(table, "learning_rate", 1);
@@ -142,14 +146,52 @@ ParameterAttributes read_attributes(TomlTable table) {
   attributes.l2 = read_optional_float(table, "l2");
   attributes.clip_value = read_optional_float(table, "clip_value");
   attributes.clip_norm = read_optional_float(table, "clip_norm");
-  attributes.sparse = table.boolean("sparse", false);
   attributes.is_static = table.boolean("static", false);
+}
+
+ParameterAttributes read_attributes(TomlTable table) {
+  ParameterAttributes attributes;
+  attributes.name = table.string("name");
+  read_update(table, attributes);
+  attributes.sparse = table.boolean("sparse", false);
   read_table_policy(table, attributes);
   if (attributes.name.find_first_of("/\n") != std::string::npos || attributes.name == "." ||
       attributes.name == "..") {
     table.fail("name", "a parameter's name is the name of its file, without '/'");
   }
   return attributes;
+}
+
+TableConfig read_own_table(TomlTable& table) {
+  TableConfig own;
+  own.location = table.location();
+  for (const char* key : {"name", "width"}) require(table, key, "the table");
+  own.name = table.string("name");
+  own.width = static_cast<std::uint64_t>(table.integer("width", 0, 1, kRowWidthMax));
+  read_update(table, own.weight);
+  own.weight.sparse = true;
+  // These keys need what layers know of an example: the slot of an id, and a label.
+  for (const std::string_view key : {"entry", "shrink"}) {
+    if (!table.has(key)) continue;
+    table.fail(key,
+               fmt::format("'{}' is for embeddings of [[layer]], which know the slot and the "
+                           "label of an id",
+                           key),
+               "remove it; entry_count, expire_passes and bytes_max limit a table without them");
+  }
+  read_table_policy(table, own.weight);
+  if (table.has("sparse")) {
+    table.fail("sparse", "a [[table]] is always sparse", "remove the key");
+  }
+  const bool is_file_name = own.name.find('/') == std::string::npos &&
+                            own.name.size() <= kTableNameBytesMax && SafePath::parse(own.name) &&
+                            escape_control(own.name) == own.name;
+  if (table.is_string("name") && !is_file_name) {
+    table.fail("name", fmt::format("the name '{}' cannot be a file name", escape_control(own.name)),
+               fmt::format("snapshots have a file of this name: up to {} characters without '/'",
+                           kTableNameBytesMax));
+  }
+  return own;
 }
 
 // Reads a number of outputs; "dictionary" stands for the number of its words.
@@ -252,6 +294,19 @@ std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data,
     root.fail("layer", "no layer computes a cost", "add one of type = \"softmax_cross_entropy\"");
   }
   return layers;
+}
+
+std::vector<TableConfig> read_own_tables(TomlTable& root) {
+  std::vector<TableConfig> tables;
+  std::set<std::string> taken;
+  for (TomlTable& table : root.tables("table", kOwnTablesMax)) {
+    tables.push_back(read_own_table(table));
+    const std::string& name = tables.back().name;
+    if (!name.empty() && !taken.insert(name).second) {
+      table.fail("name", fmt::format("the name '{}' is already taken", name));
+    }
+  }
+  return tables;
 }
 
 std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job) {

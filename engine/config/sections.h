@@ -35,9 +35,12 @@ std::vector<std::string> read_program(TomlTable table, std::string_view key);
 DataConfig read_data(TomlTable data, const std::string& folder);
 std::vector<LayerConfig> read_layers(TomlTable& root, const DataConfig& data,
                                      const std::string& folder);
+// [[table]]
+std::vector<TableConfig> read_own_tables(TomlTable& root);
 // The data and the layers of the job must have been read.
 std::vector<LayerConfig> read_evaluators(TomlTable& root, const JobConfig& job);
 void read_optimizer(TomlTable table, JobConfig& job);
+// The layers or the tables must have been read.
 void read_strategy(TomlTable table, JobConfig& job);
 // The data and the layers must have been read.
 TrainConfig read_train(TomlTable table, const JobConfig& job);

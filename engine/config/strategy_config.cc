@@ -93,6 +93,20 @@ void check_used(TomlTable& table, std::string_view key, bool is_used, std::strin
   table.fail(key, fmt::format("'{}' is for {}", key, by));
 }
 
+// With [[table]] the program has the dense parameters. Dense ports, if there are any, then have no
+// work, and follow the tables.
+void leave_dense_to_program(TomlTable& table, JobConfig& job) {
+  constexpr auto kDenseKeys = std::to_array<std::string_view>(
+      {"node_groups", "use_hierarchical_allreduce", "uneven", "wire", "lanes", "slice_var_up",
+       "placement", "place", "min_block_size"});
+  job.dense_strategy = job.sparse_strategy;
+  for (const std::string_view key : kDenseKeys) {
+    if (!table.has(key)) continue;
+    table.fail(key, fmt::format("'{}' is for dense parameters, which the program has itself", key),
+               "remove the key");
+  }
+}
+
 void read_asynchronous(TomlTable& table, JobConfig& job) {
   const bool has_half_async = job.uses(wire::STRATEGY_HALF_ASYNC);
   const std::string_view max_merge = read_spelling(table, "max_merge");
@@ -157,6 +171,7 @@ void read_strategy(TomlTable table, JobConfig& job) {
   job.dense_strategy =
       std::min(read_enum<wire::Strategy>(table, "dense", kDense), wire::STRATEGY_COLLECTIVE);
   job.sparse_strategy = read_sparse_strategy(table);
+  if (!job.tables.empty()) leave_dense_to_program(table, job);
   refuse_absent_modes(table);
   job.async_lagged_grad_discard_ratio = static_cast<float>(
       table.number("async_lagged_grad_discard_ratio", job.async_lagged_grad_discard_ratio, 1));

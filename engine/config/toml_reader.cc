@@ -392,8 +392,8 @@ constexpr std::array<Names, 18> kNamesElsewhere{{
     {"shuffle", "shuffle_records"},
     {"optimizer", "method"},
 }};
-constexpr std::array<Names, 4> kNamesElsewhereInATable{
-    {{"type", "method"}, {"type", "format"}, {"units", "size"}, {"dim", "size"}}};
+constexpr std::array<Names, 5> kNamesElsewhereInATable{
+    {{"type", "method"}, {"type", "format"}, {"units", "size"}, {"dim", "size"}, {"dim", "width"}}};
 
 std::string_view type_name(const toml::node& node) {
   // In the order of toml::node_type, whose dates and times come last.

@@ -183,6 +183,10 @@ TrainConfig read_train(TomlTable table, const JobConfig& job) {
       read_count(table, "full_snapshot_period", train.full_snapshot_period, 1);
   train.snapshots_kept = read_count(table, "snapshots_kept", train.snapshots_kept);
   train.snapshot_copies = read_count(table, "snapshot_copies", train.snapshot_copies, 1, 2);
+  if (train.snapshot_copies > 1 && !job.tables.empty()) {
+    table.fail("snapshot_copies", "snapshots with [[table]] are on the node of trainer 0 only",
+               "remove 'snapshot_copies', and fetch them while the job runs: paddlectl fetch");
+  }
   train.snapshot_seconds = read_count(table, "snapshot_seconds", train.snapshot_seconds);
   train.stop_on_divergence = table.choice("on_divergence", "warn", kOnDivergence) == "stop";
   train.skips_not_finite = table.choice("on_not_finite", "stop", kOnNotFinite) == "skip";

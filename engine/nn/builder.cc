@@ -12,25 +12,6 @@
 namespace paddle::nn {
 namespace {
 
-wire::ParameterSpec make_spec(const ParameterRequest& request) {
-  const config::ParameterAttributes& attributes = request.attributes;
-  wire::ParameterSpec spec;
-  spec.set_name(attributes.name.empty() ? request.default_name : attributes.name);
-  for (const std::uint64_t dim : request.dims) spec.add_dims(dim);
-  spec.set_sparse(attributes.sparse);
-  spec.set_initial_mean(attributes.initial_mean);
-  spec.set_initial_std(attributes.initial_std < 0 ? static_cast<float>(request.initial_std)
-                                                  : attributes.initial_std);
-  spec.set_learning_rate(attributes.learning_rate);
-  if (attributes.l1) spec.set_l1(*attributes.l1);
-  if (attributes.l2) spec.set_l2(*attributes.l2);
-  if (attributes.clip_value) spec.set_clip_value(*attributes.clip_value);
-  if (attributes.clip_norm) spec.set_clip_norm(*attributes.clip_norm);
-  spec.set_is_static(attributes.is_static);
-  if (attributes.sparse) *spec.mutable_table() = attributes.table;
-  return spec;
-}
-
 bool same_shape(const wire::ParameterSpec& a, const wire::ParameterSpec& b) {
   return a.sparse() == b.sparse() && std::ranges::equal(a.dims(), b.dims());
 }
@@ -63,7 +44,10 @@ std::size_t element_count(const wire::ParameterSpec& spec) {
 
 Result<std::size_t> ParameterList::declare(const ParameterRequest& request,
                                            const std::string& layer) {
-  const wire::ParameterSpec spec = make_spec(request);
+  const std::string& given = request.attributes.name;
+  const wire::ParameterSpec spec =
+      config::parameter_spec(request.attributes, given.empty() ? request.default_name : given,
+                             request.dims, request.initial_std);
   if (!SafePath::parse(spec.name()) || spec.name().find('/') != std::string::npos) {
     return Error{Errc::kUsage,
                  fmt::format("parameter name '{}' cannot be a file name", spec.name())};

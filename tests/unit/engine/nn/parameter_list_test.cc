@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include "engine/config/data_config.h"
 #include "engine/nn/builder.h"
+#include "engine/nn/network.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paddle::nn {
 namespace {
@@ -104,6 +107,40 @@ TEST(ParameterList, AVocabularyIsThatOfAllLayersThatShareTheTable) {
   ASSERT_TRUE(list.declare({none, "any", {0, 4}, 0.5, 20}, "c"));
   ASSERT_TRUE(list.declare({none, "any", {0, 4}, 0.5}, "d"));
   EXPECT_EQ(list.take_vocabularies(), (std::vector<std::uint64_t>{30, 0}));
+}
+
+// The same keys in [[table]] and in the weight of an embedding.
+TEST(ParameterList, ATableOfAProgramIsThatOfAnEmbedding) {
+  constexpr const char* kKeys =
+      "initial_mean = 0.5, learning_rate = 3.0, l1 = 0.125, l2 = 0.0, clip_value = 5.0, "
+      "clip_norm = 6.0, static = true, entry_count = 7, entry_probability = 0.75, "
+      "expire_passes = 8, bytes_max = 9000, on_full = \"evict\", unseen = \"draw\"";
+  const test::TemporaryFolder folder;
+  for (const std::string& keys : {std::string(kKeys), std::string("initial_std = 0.01")}) {
+    const auto network_job = config::read_job(
+        folder.write("job.toml",
+                     "[data]\ntrain = \"x\"\nformat = \"multislot\"\n[[data.slot]]\nname = \"id\"\n"
+                     "type = \"id\"\n[[data.slot]]\nname = \"y\"\ntype = \"float\"\nwidth = 3\n"
+                     "[[layer]]\nname = \"e\"\ntype = \"embedding\"\ninput = [\"id\"]\nsize = 3\n"
+                     "weight = { name = \"user\", sparse = true, " +
+                         keys +
+                         " }\n"
+                         "[[layer]]\nname = \"c\"\ntype = \"squared_error\"\ninput = [\"e\"]\n"
+                         "label = \"y\"\n"));
+    ASSERT_TRUE(network_job) << network_job.error().message;
+    const auto network = Network::build(network_job->layers, config::data_slots(network_job->data));
+    ASSERT_TRUE(network) << network.error().message;
+    std::string lines = keys;
+    for (auto at = lines.find(", "); at != lines.npos; at = lines.find(", "))
+      lines.replace(at, 2, "\n");
+    const auto tables =
+        config::read_tables_job("", {}, "[[table]]\nname = \"user\"\nwidth = 3\n" + lines + "\n");
+    ASSERT_TRUE(tables) << tables.error().message;
+    ASSERT_EQ(network->parameters().size(), 1U);
+    EXPECT_EQ(config::table_parameters(*tables).front().SerializeAsString(),
+              network->parameters().front().SerializeAsString())
+        << keys;
+  }
 }
 
 }  // namespace
