@@ -19,7 +19,8 @@ enum class Role : std::uint8_t {
   kTrainer = 1,
   kPserver = 2,
   kController = 3,
-  kAgent = 4
+  kAgent = 4,
+  kReader = 5  // reads rows, and takes no part in the job
 };
 
 // Types of frames on the engine's ports. Below 16: sessions (engine/net). From 16: a trainer's lane
@@ -52,6 +53,9 @@ enum class FrameType : std::uint8_t {
   kPushed = 39,
   kPassFinished = 40,
   kExportedRows = 42,
+  // Between a reader and a shard; a reader also sends kPullRows.
+  kDescribe = 43,
+  kShardDescription = 44,
   // Between the ranks of a group (collective.proto).
   kMember = 48,
   kStep = 49,

@@ -30,7 +30,7 @@ CountedShard::CountedShard(const pserver::ShardOptions& options, std::uint32_t p
 
 void CountedShard::on_frame(TimePoint now, net::PeerId from, Frame&& frame,
                             std::vector<net::Outgoing>& out) {
-  is_lonely_ = false;
+  if (frame.header.sender.role != Role::kReader) is_lonely_ = false;
   shard_.on_frame(now, from, std::move(frame), out);
   log_layout();
   count();

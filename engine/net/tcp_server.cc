@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <deque>
 #include <map>
 
 #include <asio/io_context.hpp>
@@ -29,10 +30,18 @@ namespace {
 constexpr Duration kTimerTick = std::chrono::milliseconds(100);
 constexpr Duration kStopDeadline = std::chrono::seconds(1);  // to send pending replies after stop()
 constexpr Duration kRefusalLogPeriod = std::chrono::seconds(1);
-constexpr std::size_t kConnectionsMax = 8448;  // two for each of 4,096 trainers, and 256 unproven
+constexpr std::size_t kReadersMax = 64;  // proven connections of readers
+// Two for each of 4,096 trainers, those of readers, and 256 unproven ones.
+constexpr std::size_t kConnectionsMax = 8192 + kReadersMax + kUnprovenConnectionsMax;
 constexpr std::size_t kConnectionsPerPeerMax = 2;
 constexpr int kListenBacklog = 512;
 constexpr unsigned kTurnsPerPoll = 16;  // polls of shared memory for each poll of the sockets
+
+// While trainers use the port, readers have a tenth of its time: after some work for a reader, all
+// readers wait for kReaderRest times as long. Trainers use it until they are silent for
+// kTrainersIdle.
+constexpr int kReaderRest = 9;
+constexpr Duration kTrainersIdle = std::chrono::milliseconds(100);
 
 // Time for a trainer to send its first frame: it joins only after it has connected to all pservers.
 constexpr Duration kFirstFrameWithin = std::chrono::minutes(5);
@@ -70,6 +79,11 @@ struct Connection {
   std::string name;  // "10.0.0.1:40312", for messages
   CallerSource source;
 
+  bool is_reader() const {
+    return session.proven() && session.transcript().client.role == Role::kReader;
+  }
+
+  bool is_queued = false;                     // a reader that waits in readers_ for its turn
   bool has_spoken = false;                    // a frame has arrived after the handshake
   bool is_joined = false;                     // the handler has accepted its first frame
   TimePoint speaks_until = TimePoint::max();  // deadline of the first frame of a proven peer
@@ -89,6 +103,7 @@ class TcpServerImpl final : public TcpServer {
         handler_(handler),
         acceptor_(io_),
         timer_(io_),
+        reader_timer_(io_),
         stop_event_(io_) {}
 
   Status open();
@@ -102,7 +117,7 @@ class TcpServerImpl final : public TcpServer {
   void add(int fd, const asio::ip::tcp::endpoint& remote);
   void evict_unproven();
   void on_decided(const Connection& connection);
-  void end_surplus(const Connection& newest);
+  void end_surplus(Connection& newest);
   void tick();
   void on_stop();
 
@@ -121,6 +136,10 @@ class TcpServerImpl final : public TcpServer {
   void keep_views();
   void settle();
   bool serve_rings();  // false if all were idle
+  void queue_reader(Connection& connection);
+  bool may_serve_reader() const { return !readers_.empty() && clock_.now() >= readers_from_; }
+  void serve_reader();
+  void charge_readers(TimePoint begun);
   bool prepare_sleep();
   void flush(Connection& connection);
   void doom(Connection& connection, std::string why);
@@ -135,6 +154,7 @@ class TcpServerImpl final : public TcpServer {
   asio::io_context io_{1};
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer timer_;
+  asio::steady_timer reader_timer_;  // wakes this thread when readers may be served again
   asio::posix::stream_descriptor stop_event_;
   int stop_fd_ = -1;  // owned by stop_event_
   std::uint16_t port_ = 0;
@@ -146,6 +166,10 @@ class TcpServerImpl final : public TcpServer {
   std::size_t unproven_ = 0;
   std::map<CallerSource, std::size_t> unproven_by_source_;
   std::vector<Connection*> rings_;  // connections on shared memory
+  // Connections of readers that may have a request, in the order in which they are served.
+  std::deque<PeerId> readers_;
+  TimePoint readers_from_{};  // no reader is served before
+  TimePoint trainer_seen_{};  // when the last frame of a trainer arrived
   TimePoint spin_until_{};
   std::vector<PeerId> viewing_;  // peers whose unwritten replies may have views
   std::vector<PeerId> touched_;  // to flush or to remove at the end of this wake-up
@@ -204,7 +228,10 @@ void TcpServerImpl::run() {
   });
   for (unsigned turn = 1; !io_.stopped(); ++turn) {
     const bool is_busy = serve_rings();
-    if (!rings_.empty() && turn % kTurnsPerPoll == 0) {
+    if (may_serve_reader()) {
+      io_.poll();
+      if (may_serve_reader()) serve_reader();
+    } else if (!rings_.empty() && turn % kTurnsPerPoll == 0) {
       io_.poll();
     } else if (is_busy) {
       continue;
@@ -289,8 +316,14 @@ void TcpServerImpl::on_decided(const Connection& connection) {
 
 // Limits the connections of one trainer: it needs one, and a second while it reconnects after a
 // loss. Without the limit, a process with the trainer's key could use up all connections and
-// memory.
-void TcpServerImpl::end_surplus(const Connection& newest) {
+// memory. Readers have a limit for all of them together: several may use one key.
+void TcpServerImpl::end_surplus(Connection& newest) {
+  if (newest.is_reader()) {
+    const auto readers = std::ranges::count_if(
+        connections_, [](const auto& entry) { return entry.second->is_reader(); });
+    if (static_cast<std::size_t>(readers) > kReadersMax) refuse(newest, "too many readers");
+    return;
+  }
   std::size_t count = 0;
   Connection* surplus = nullptr;
   for (const auto& [id, one] : connections_) {
@@ -366,8 +399,8 @@ void TcpServerImpl::on_readable(PeerId id) {
   if (connection.ring != nullptr) connection.ring->wake();
   read(connection);
   // A proven trainer often sends its next request soon.
-  if (connection.session.proven()) spin_until_ = clock_.now() + kSpin;
-  if (connection.doomed.empty()) arm_read(connection);
+  if (connection.session.proven() && !connection.is_reader()) spin_until_ = clock_.now() + kSpin;
+  if (connection.doomed.empty() && !connection.is_queued) arm_read(connection);
   settle();
 }
 
@@ -381,12 +414,14 @@ void TcpServerImpl::read(Connection& connection) {
     connection.reader.commit(*count);
     take_frames(connection);
     if (!connection.doomed.empty() || connection.close_when_flushed) return;
+    if (connection.is_queued) return;
   }
 }
 
 // Handles the whole frames among the bytes that were read.
 void TcpServerImpl::take_frames(Connection& connection) {
   while (connection.doomed.empty() && !connection.close_when_flushed) {
+    if (connection.is_reader()) return queue_reader(connection);
     auto frame = connection.reader.next();
     if (!frame) return refuse(connection, frame.error().message);
     if (!*frame) return time_frame(connection);
@@ -395,6 +430,51 @@ void TcpServerImpl::take_frames(Connection& connection) {
     if (connection.doomed.empty() && connection.writer.queued_bytes() >= kFlushAtOnceBytes)
       flush(connection);
   }
+}
+
+// Requests of readers. A turn of run() serves one of them, after all requests of trainers that have
+// arrived. So readers that send without end delay a trainer by one request at most, and not often.
+//
+// INVARIANT: a reader's connection waits for one thing at a time: for bytes (arm_read), for its
+// turn (is_queued), or until its answer is written. So a reader cannot pile up answers here.
+
+void TcpServerImpl::queue_reader(Connection& connection) {
+  if (std::exchange(connection.is_queued, true)) return;
+  readers_.push_back(connection.id);
+}
+
+void TcpServerImpl::serve_reader() {
+  const PeerId id = readers_.front();
+  readers_.pop_front();
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  Connection& connection = *found->second;
+  connection.is_queued = false;
+  // flush() queues it again once its answer is written.
+  if (!connection.doomed.empty() || !connection.writer.empty()) return;
+  auto frame = connection.reader.next();
+  if (!frame) {
+    refuse(connection, frame.error().message);
+  } else if (!*frame) {
+    time_frame(connection);
+    arm_read(connection);
+  } else {
+    const TimePoint begun = clock_.now();
+    connection.frame_until = TimePoint::max();
+    on_frame(connection, std::move(**frame));
+    charge_readers(begun);
+    if (connection.doomed.empty() && connection.writer.empty()) queue_reader(connection);
+  }
+  settle();
+}
+
+// Lets readers rest for the work since `begun`.
+void TcpServerImpl::charge_readers(TimePoint begun) {
+  const TimePoint now = clock_.now();
+  if (now - trainer_seen_ >= kTrainersIdle) return;
+  readers_from_ = std::max(now, readers_from_) + kReaderRest * (now - begun);
+  reader_timer_.expires_at(readers_from_);
+  reader_timer_.async_wait([](asio::error_code) {});
 }
 
 void TcpServerImpl::drain(Connection& connection) {
@@ -423,11 +503,13 @@ void TcpServerImpl::on_frame(Connection& connection, Frame&& frame) {
   if (frame.header.type == kShare) return on_share(connection, frame);
   connection.has_spoken = true;
   connection.speaks_until = TimePoint::max();
+  const TimePoint now = clock_.now();
+  if (!connection.is_reader()) trainer_seen_ = now;
   keep_views();
   std::vector<Outgoing> out;
-  handler_.on_frame(clock_.now(), connection.id, std::move(frame), out);
+  handler_.on_frame(now, connection.id, std::move(frame), out);
   dispatch(std::move(out));
-  if (!connection.is_joined && !connection.close_when_flushed) {
+  if (!connection.is_joined && !connection.close_when_flushed && !connection.is_reader()) {
     connection.is_joined = true;
     connection.reader.set_limits(kReadBufferBytes, kFramePayloadBytesMax);
   }
@@ -456,9 +538,9 @@ void TcpServerImpl::on_share(Connection& connection, const Frame& frame) {
   connection.has_spoken = true;
   connection.speaks_until = clock_.now() + kFirstFrameWithin;
   const int socket = connection.socket.native_handle();
-  auto segment = is_same_host(socket) && !is_sealed(options_.transport, socket)
-                     ? SharedSegment::open(frame.tail)
-                     : Error{Errc::kAuth, "another host"};
+  const bool may_share =
+      is_same_host(socket) && !is_sealed(options_.transport, socket) && !connection.is_reader();
+  auto segment = may_share ? SharedSegment::open(frame.tail) : Error{Errc::kAuth, "another host"};
   Frame answer = connection.session.frame_of(kShared);
   answer.tail.push_back(std::byte{segment ? std::uint8_t{1} : std::uint8_t{0}});
   enqueue(connection, std::move(answer), {}, false);
@@ -552,12 +634,16 @@ bool TcpServerImpl::prepare_sleep() {
 
 void TcpServerImpl::flush(Connection& connection) {
   if (connection.wait_write || connection.half_closed || connection.cannot_write) return;
+  const TimePoint begun = clock_.now();
   const auto flushed = connection.writer.flush(*connection.stream);
+  if (connection.is_reader()) charge_readers(begun);
   if (!flushed) {
     // The peer has closed. It may have sent frames before, and its last one may say why it ends.
     connection.cannot_write = true;
-    take_frames(connection);
-    if (connection.doomed.empty()) read(connection);
+    if (!connection.is_reader()) {
+      take_frames(connection);
+      if (connection.doomed.empty()) read(connection);
+    }
     return doom(connection, flushed.error().message);
   }
   if (!*flushed) {
@@ -573,7 +659,11 @@ void TcpServerImpl::flush(Connection& connection) {
                                  });
     return;
   }
-  if (!connection.close_when_flushed) return;
+  if (!connection.close_when_flushed) {
+    if (connection.is_reader()) queue_reader(connection);
+    return;
+  }
+  if (connection.is_reader()) arm_read(connection);
   // Closes only the sending side: a close with unread bytes would reset the connection, and the
   // peer could lose the last reply.
   asio::error_code ignored;

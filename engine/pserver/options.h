@@ -16,6 +16,8 @@ constexpr std::uint64_t kBatchSamplesMax = 1ULL << 24U;
 constexpr std::uint64_t kPushBytesMax = 4ULL << 30U;       // one trainer's batch on one shard
 constexpr std::uint64_t kTransferBytesMax = 32ULL << 20U;  // tail of one frame, both ways
 constexpr std::size_t kParameterSetBytesMax = 4U << 20U;
+// Values of one pull of a reader, unless one row has more: a trainer may wait for that long.
+constexpr std::uint64_t kReaderPullBytesMax = 1U << 20U;
 // Time for trainers that are computing to receive the reason why the job has failed.
 constexpr Duration kFailureLinger = std::chrono::seconds(5);
 // Grace of a lost trainer when another one has left, so that its next process only has to leave, or

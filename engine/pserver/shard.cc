@@ -28,6 +28,10 @@ void Shard::on_frame(TimePoint now, net::PeerId from, Frame&& frame,
          fmt::format("this pserver runs job {:016x}, but the frame belongs to job {:016x}",
                      state_.options.job_tag, frame.header.job_tag)});
   }
+  if (frame.header.sender.role == Role::kReader) {
+    if (const auto refused = on_reader({from, frame, out})) refuse_and_close(*refused);
+    return;
+  }
   if (frame.header.type == static_cast<std::uint8_t>(FrameType::kJoin)) {
     if (const auto refused = on_join(now, from, frame, out)) refuse_and_close(*refused);
     return;
@@ -137,6 +141,35 @@ Refused Shard::handle(Request& request, Part& part,
     return protocol_error("trainer {} has left", trainer.id);
   }
   return (part.*handler)(request, message);
+}
+
+// A reader has no request that may wait and no state here, so it can hold nothing up.
+Refused Shard::on_reader(const ReaderRequest& request) {
+  switch (static_cast<FrameType>(request.frame.header.type)) {
+    case FrameType::kDescribe:
+      return handle(request, &ValueTransfer::on_describe);
+    case FrameType::kPullRows:
+      return handle(request, &ValueTransfer::on_read_rows);
+    default:
+      return protocol_error("frame type {} is not a request of a reader",
+                            request.frame.header.type);
+  }
+}
+
+template <class Message>
+Refused Shard::handle(const ReaderRequest& request,
+                      Refused (ValueTransfer::*handler)(const ReaderRequest&, const Message&)) {
+  Message message;
+  if (!message.ParseFromString(request.frame.head)) {
+    return protocol_error("a frame of type {} has a malformed head", request.frame.header.type);
+  }
+  if (!state_.progress.ready) {
+    state_.replies.refuse(request.from, message.request(),
+                          {wire::REFUSAL_NOT_READY, "the job has no values to read yet"},
+                          request.out);
+    return {};
+  }
+  return (values_.*handler)(request, message);
 }
 
 // Pushes, and the updates and ends of passes that a request makes possible.

@@ -60,6 +60,12 @@ class Shard final : public net::FrameHandler {
   Refused handle(Request& request, Part& part,
                  Refused (Part::*handler)(const Request&, const Message&));
 
+  // Answers a reader's request from the values as they are. Changes nothing of the job.
+  Refused on_reader(const ReaderRequest& request);
+  template <class Message>
+  Refused handle(const ReaderRequest& request,
+                 Refused (ValueTransfer::*handler)(const ReaderRequest&, const Message&));
+
   // Pushes, and the updates and ends of passes that a request makes possible.
   template <class Message>
   Refused on_push(const Request& request, const Message& message);

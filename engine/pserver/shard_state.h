@@ -144,6 +144,13 @@ struct Request {
   }
 };
 
+// A request of a reader, which is no trainer: it is answered at once, and nothing is kept of it.
+struct ReaderRequest {
+  net::PeerId from;
+  const Frame& frame;
+  std::vector<net::Outgoing>& out;
+};
+
 // The frames that answer requests.
 class Replies {
  public:
@@ -155,8 +162,12 @@ class Replies {
   template <class Message>
   void send(const Trainer& trainer, FrameType type, const Message& message, Bytes tail,
             Out& out) const {
-    net::Outgoing& outgoing = add(trainer.peer, type, out);
-    outgoing.frame.header.sequence = trainer.last_applied;
+    send(trainer.peer, type, message, std::move(tail), out);
+    out.back().frame.header.sequence = trainer.last_applied;
+  }
+  template <class Message>
+  void send(net::PeerId to, FrameType type, const Message& message, Bytes tail, Out& out) const {
+    net::Outgoing& outgoing = add(to, type, out);
     outgoing.frame.head = message.SerializeAsString();
     outgoing.frame.tail = std::move(tail);
   }

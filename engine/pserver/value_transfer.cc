@@ -19,6 +19,12 @@ Refused check_finite(std::span<const float> values, std::string_view what) {
   return Refusal{wire::REFUSAL_NOT_FINITE, fmt::format("initial {} are not finite", what)};
 }
 
+std::uint64_t bytes_of_values(std::span<const RowSegment> segments) {
+  std::uint64_t floats = 0;
+  for (const RowSegment& segment : segments) floats += segment.ids.size() * segment.width;
+  return floats * sizeof(float);
+}
+
 }  // namespace
 
 Refused ValueTransfer::begin_loading(const Request& request) {
@@ -148,23 +154,14 @@ Refused ValueTransfer::on_pull_dense(const Request& request, const wire::PullDen
 
 Refused ValueTransfer::on_pull_rows(const Request& request, const wire::PullRows& message) {
   if (!state_.progress.ready) return protocol_error("a pull before Ready");
-  const auto segments =
-      read_segments(message.segments(), request.frame.tail, state_.parameters.widths(), false);
-  if (!segments) return protocol_error("{}", segments.error().message);
-  std::uint64_t left = kTransferBytesMax / sizeof(float);
-  for (const RowSegment& segment : *segments) {
-    if (segment.ids.size() > left / segment.width) {
-      return Refusal{wire::REFUSAL_LIMIT, "a pull exceeds the size of one frame"};
-    }
-    left -= segment.ids.size() * segment.width;
+  std::vector<RowSegment> segments;
+  if (auto refused = read_pull(message, request.frame.tail, kTransferBytesMax, segments)) {
+    return refused;
   }
   if (is_ahead(request)) return request.wait(WaitFor::kStep);
-  if (message.averages() && !optim::has_average(state_.parameters.set().optimizer())) {
-    return protocol_error("this job does not keep averages");
-  }
-  Bytes tail(kTransferBytesMax - left * sizeof(float));
+  Bytes tail(bytes_of_values(segments));
   auto* to = reinterpret_cast<float*>(tail.data());
-  for (const RowSegment& segment : *segments) {
+  for (const RowSegment& segment : segments) {
     const std::size_t floats = segment.ids.size() * segment.width;
     table::SparseTable& table = *state_.parameters.table(segment.parameter);
     if (message.averages()) {
@@ -181,6 +178,66 @@ Refused ValueTransfer::on_pull_rows(const Request& request, const wire::PullRows
   answer.set_request(request.id);
   answer.set_step(state_.progress.step);
   state_.replies.send(request.trainer, FrameType::kRowValues, answer, std::move(tail), request.out);
+  return {};
+}
+
+Refused ValueTransfer::read_pull(const wire::PullRows& message, ByteSpan ids,
+                                 std::uint64_t bytes_max, std::vector<RowSegment>& segments) const {
+  auto read = read_segments(message.segments(), ids, state_.parameters.widths(), false);
+  if (!read) return protocol_error("{}", read.error().message);
+  segments = *std::move(read);
+  std::uint64_t left = bytes_max / sizeof(float);
+  for (const RowSegment& segment : segments) {
+    if (segment.ids.size() > left / segment.width) {
+      return Refusal{wire::REFUSAL_LIMIT, "a pull exceeds the size of one frame"};
+    }
+    left -= segment.ids.size() * segment.width;
+  }
+  if (message.averages() && !optim::has_average(state_.parameters.set().optimizer())) {
+    return protocol_error("this job does not keep averages");
+  }
+  return {};
+}
+
+Refused ValueTransfer::on_describe(const ReaderRequest& request, const wire::Describe& message) {
+  wire::ShardDescription answer;
+  answer.set_request(message.request());
+  answer.set_shard(state_.options.index);
+  answer.set_is_sparse(state_.options.is_sparse);
+  answer.set_step(state_.progress.step);
+  answer.set_passes_finished(state_.progress.passes_finished);
+  const std::string set = state_.parameters.set().SerializeAsString();
+  Bytes tail;
+  append_bytes(tail, as_bytes(set));
+  state_.replies.send(request.from, FrameType::kShardDescription, answer, std::move(tail),
+                      request.out);
+  return {};
+}
+
+Refused ValueTransfer::on_read_rows(const ReaderRequest& request, const wire::PullRows& message) {
+  std::vector<RowSegment> segments;
+  // A single row is always read, however wide it is.
+  const bool is_one_row = message.segments_size() == 1 && message.segments(0).count() == 1;
+  const std::uint64_t bytes_max = is_one_row ? kTransferBytesMax : kReaderPullBytesMax;
+  if (auto refused = read_pull(message, request.frame.tail, bytes_max, segments)) return refused;
+  Bytes tail(bytes_of_values(segments));
+  auto* to = reinterpret_cast<float*>(tail.data());
+  for (const RowSegment& segment : segments) {
+    const std::size_t floats = segment.ids.size() * segment.width;
+    const table::SparseTable& table = *state_.parameters.table(segment.parameter);
+    if (message.averages()) {
+      table.read_averages(segment.ids, {to, floats});
+    } else if (message.to_test()) {
+      table.read_to_test(segment.ids, {to, floats});
+    } else {
+      table.read(segment.ids, {to, floats});
+    }
+    to += floats;
+  }
+  wire::RowValues answer;
+  answer.set_request(message.request());
+  answer.set_step(state_.progress.step);
+  state_.replies.send(request.from, FrameType::kRowValues, answer, std::move(tail), request.out);
   return {};
 }
 

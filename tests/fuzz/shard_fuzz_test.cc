@@ -150,12 +150,13 @@ class Target {
       const std::string text = set_.SerializeAsString();
       Bytes tail;
       append_bytes(tail, std::span<const char>(text));
-      send(trainer, FrameType::kJoin, join.SerializeAsString(), std::move(tail), seen);
+      send({Role::kTrainer, trainer}, FrameType::kJoin, join.SerializeAsString(), std::move(tail),
+           seen);
     }
     if (rng.below(4) == 0) return;  // stays loading
     wire::Ready ready;
     ready.set_request(++request_);
-    send(0, FrameType::kReady, ready.SerializeAsString(), {}, seen);
+    send({Role::kTrainer, 0}, FrameType::kReady, ready.SerializeAsString(), {}, seen);
   }
 
   void attack(Rng& rng, Seen& seen) {
@@ -166,21 +167,22 @@ class Target {
     if (rng.below(16) == 0) head.resize(rng.below(40), 'x');
     sequence_ = rng.below(4) > 0 ? shard_.step() + 1 : number(rng);
     step_ = rng.below(4) > 0 ? shard_.step() : number(rng);
-    send(static_cast<std::uint32_t>(rng.below(kTrainers)), type, std::move(head), tail_of(rng),
-         seen);
+    const Role role = rng.below(8) > 0 ? Role::kTrainer : Role::kReader;
+    send({role, static_cast<std::uint32_t>(rng.below(kTrainers))}, type, std::move(head),
+         tail_of(rng), seen);
   }
 
  private:
-  void send(std::uint32_t trainer, FrameType type, std::string head, Bytes tail, Seen& seen) {
+  void send(NodeId sender, FrameType type, std::string head, Bytes tail, Seen& seen) {
     Frame frame;
     frame.header.type = static_cast<std::uint8_t>(type);
-    frame.header.sender = {Role::kTrainer, trainer};
+    frame.header.sender = sender;
     frame.header.sequence = sequence_;
     frame.header.step = step_;
     frame.head = std::move(head);
     frame.tail = std::move(tail);
     std::vector<net::Outgoing> out;
-    shard_.on_frame(now_, trainer, std::move(frame), out);
+    shard_.on_frame(now_, pack(sender), std::move(frame), out);
     now_ += std::chrono::milliseconds(10);
     shard_.on_tick(now_, out);
     for (const net::Outgoing& outgoing : out) {
