@@ -15,6 +15,7 @@ Errc exit_code(wire::RefusalCode code) {
       return Errc::kResource;
     case wire::REFUSAL_TRAINER_LOST:
     case wire::REFUSAL_STALE_GENERATION:
+    case wire::REFUSAL_NOT_READY:
       return Errc::kUnreachable;
     default:
       return Errc::kFailed;
@@ -90,6 +91,8 @@ Status ClientLane::read_head(const FrameHeader& header, std::string_view head) {
       return parse<wire::Pushed>(header, head);
     case FrameType::kPassFinished:
       return parse<wire::PassFinished>(header, head);
+    case FrameType::kShardDescription:
+      return parse<wire::ShardDescription>(header, head);
     case FrameType::kWaiting:
       return parse<wire::Waiting>(header, head);
     case FrameType::kRefused:

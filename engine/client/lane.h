@@ -83,7 +83,8 @@ class ClientLane {
 
   using Head =
       std::variant<wire::Done, wire::Stored, wire::DenseValues, wire::RowValues, wire::ExportedRows,
-                   wire::Position, wire::Pushed, wire::PassFinished, wire::Waiting, wire::Refused>;
+                   wire::Position, wire::Pushed, wire::PassFinished, wire::ShardDescription,
+                   wire::Waiting, wire::Refused>;
 
   Options options_;
   Head head_;                       // of the last frame
