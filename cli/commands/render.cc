@@ -97,6 +97,12 @@ Status run_render(Context& context, const RenderOptions& options) {
   PADDLE_TRY_STATUS(check_workspace(workspace));
   PADDLE_TRY(const config::JobConfig job,
              config::read_job(workspace + "/job.toml", options.overrides));
+  if (!job.tables.empty()) {
+    return Error{Errc::kUsage,
+                 "[[table]] is for paddlectl train: a rendered job does not give its program the "
+                 "pservers' ports and key",
+                 "start it with paddlectl train"};
+  }
   const std::uint32_t pservers = options.pservers.value_or(job.command.empty() ? 1 : 0);
   PADDLE_TRY_STATUS(check_pservers(job, pservers));
   if (!job.requirements.empty()) {

@@ -67,8 +67,8 @@ OptionList plan_options(PlanOptions& options) {
        &options.trainers, "", 1, kProcessesMax},
       {"--pservers",
        "number of parameter servers (default: one on each node with the role pserver; for a "
-       "program "
-       "of your own none); 0 is for dense = \"collective\" or \"local_sgd\"",
+       "program of your own without [[table]] none); 0 is for dense = \"collective\" or "
+       "\"local_sgd\"",
        &options.pservers, "", 0, kProcessesMax},
       {"--gpus",
        "a trainer for each GPU: all, a number of them on each node, or a list of nvidia-smi's "
@@ -88,10 +88,11 @@ Result<JobNodes> nodes_of_job(Context& context, const NodeTarget& target) {
   return JobNodes{with_roles_on(std::move(cluster), chosen), std::move(chosen)};
 }
 
-// A user's own program has pservers only if the command line asks for them.
+// A user's own program without tables has pservers only if the command line asks for them.
 std::optional<std::uint32_t> pservers_of(const PlanOptions& options, const config::JobConfig& job) {
   if (options.pservers) return options.pservers;
-  return job.command.empty() ? std::nullopt : std::optional(0U);
+  const bool needs_them = job.command.empty() || !job.tables.empty();
+  return needs_them ? std::nullopt : std::optional(0U);
 }
 
 std::size_t nodes_with_a_role(const ClusterSpec& cluster) {
@@ -592,7 +593,7 @@ Status find_continuation(Context& context, const TrainOptions& options, const Pr
   job.is_known = true;
   PADDLE_TRY(job.settings.data, contents_of_data(context, job.workspace));
   const auto changes = note_changes(context, previous, job.settings, job.request.environment);
-  const bool is_own_program = !job.workspace.command.empty();
+  const bool is_own_program = job.workspace.has_own_snapshots();
   auto snapshot =
       find_snapshot_to_resume(context, job.nodes.cluster, job.nodes.chosen,
                               {job.request.job, job.placement.trainers.front(), job.to.output,
@@ -644,7 +645,7 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
   if (!options.from.empty() && !job.request.resume) {
     PADDLE_TRY(job.request.from,
                find_start_snapshot(context, cluster, options.from, job.placement.trainers.front(),
-                                   job.to.output, !job.workspace.command.empty()));
+                                   job.to.output, job.workspace.has_own_snapshots()));
   }
   const auto plan_here =
       describe_placement(context, options.plan.source, cluster, job.placement, job.workspace);

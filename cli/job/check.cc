@@ -352,20 +352,27 @@ Result<std::string> describe_placement(Context& context, const JobSource& source
     pservers.push_back(endpoint_text(ports.pservers[i].address, ports.pservers[i].first));
     names.push_back(cluster.nodes[placement.pservers[i]].spec.name);
   }
-  if (!workspace.has_network || pservers.empty()) {
+  const bool has_parameters = workspace.has_network || !workspace.tables.empty();
+  if (!has_parameters || pservers.empty())
     return describe_processes(context, cluster, placement, workspace, pservers);
-  }
   std::vector<std::string> arguments{
       "plan",
       "--config=" + workspace.path + "/job.toml",
       fmt::format("--num_gradient_servers={}", placement.trainers.size()),
       fmt::format("--pservers={}", fmt::join(pservers, ",")),
       fmt::format("--pserver_names={}", fmt::join(names, ",")),
-      fmt::format("--ports_num={}", cluster.ports_num),
+      fmt::format("--ports_num={}", workspace.tables.empty() ? cluster.ports_num : 0),
       fmt::format("--ports_num_for_sparse={}", cluster.ports_num_for_sparse)};
   for (const std::string& item : source.overrides) arguments.push_back("--set=" + item);
   if (context.console.json()) arguments.emplace_back("--json");
-  return run_engine(context.engine, std::move(arguments));
+  PADDLE_TRY(std::string parameters, run_engine(context.engine, std::move(arguments)));
+  if (workspace.tables.empty()) return parameters;
+  const std::string processes =
+      describe_processes(context, cluster, placement, workspace, pservers);
+  if (!context.console.json()) return processes + "\n" + parameters;
+  // The engine's object with one more member.
+  return fmt::format("{{\"processes\":{},{}", processes.substr(0, processes.rfind('\n')),
+                     parameters.substr(1));
 }
 
 }  // namespace paddle::cli

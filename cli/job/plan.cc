@@ -75,7 +75,9 @@ struct Planner {
   }
 
   // Dense ports of a pserver; 0 if the trainers keep dense parameters among themselves.
-  std::uint16_t dense_ports() const { return workspace.has_group ? 0 : cluster.ports_num; }
+  std::uint16_t dense_ports() const {
+    return workspace.has_group || !workspace.tables.empty() ? 0 : cluster.ports_num;
+  }
 
   void add_pservers(JobPlan& plan) const {
     std::map<std::size_t, std::size_t> on_node;
@@ -161,7 +163,9 @@ struct Planner {
       show_gpus(trainer);
       trainer.metrics =
           node_folder(request.job, trainer.node) + "/" + numbered("metrics", ".jsonl", ordinal);
-      trainer.spec.keeps_memory = request.restarts > 0 && workspace.command.empty();
+      // A program of the user's own gives the memory to `paddle client`, which uses pservers.
+      trainer.spec.keeps_memory =
+          request.restarts > 0 && (workspace.command.empty() || !endpoints.empty());
       trainer.spec.arguments = {
           "train",
           fmt::format("--config={}", kJobFile),

@@ -274,6 +274,12 @@ std::string workspace_near(const fs::path& path) {
 }  // namespace
 
 Status check_pservers(const config::JobConfig& job, std::size_t pservers, bool is_alone_on_gpu) {
+  if (!job.tables.empty() && pservers == 0) {
+    return Error{Errc::kUsage,
+                 fmt::format("the table '{}' of [[table]] is on pservers: 0 is too few",
+                             job.tables.front().name),
+                 "--pservers 1; or leave [[table]] out"};
+  }
   if (!job.command.empty()) return {};
   if (!job.has_group()) {
     if (pservers > 0) return {};
@@ -327,6 +333,7 @@ Result<Workspace> scan_workspace(const std::string& path, const config::JobConfi
   workspace.has_group = job.has_group() && job.command.empty();
   workspace.has_node_groups = job.has_node_groups() && job.command.empty();
   workspace.has_network = job.has_network();
+  workspace.tables = job.tables;
   workspace.lacks_statistics = job.command.empty() && config::lacks_statistics(job.data);
   std::set<std::string> data;
   for (std::uint32_t trainer = 0; trainer < trainers; ++trainer) {

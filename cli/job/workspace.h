@@ -32,22 +32,25 @@ struct Workspace {
   std::vector<std::string> setup;    // a program that prepares nodes for the trainers
   std::string requirements;          // file that lists their Python packages; "": none
   std::string venv;                  // name of their environment, by its content
-  std::vector<std::string> wheel_folders;  // folders with wheels; ".": the workspace
-  std::uint32_t trainer_count = 1;         // threads of a trainer
-  std::uint32_t snapshot_copies = 1;       // number of nodes that save each snapshot
-  bool has_group = false;                  // trainers keep dense parameters among themselves
-  bool has_node_groups = false;            // the trainers of a node push one sum of gradients
-  bool has_network = true;                 // job.toml describes a network, for `paddle plan`
+  std::vector<std::string> wheel_folders;   // folders with wheels; ".": the workspace
+  std::uint32_t trainer_count = 1;          // threads of a trainer
+  std::uint32_t snapshot_copies = 1;        // number of nodes that save each snapshot
+  bool has_group = false;                   // trainers keep dense parameters among themselves
+  bool has_node_groups = false;             // the trainers of a node push one sum of gradients
+  bool has_network = true;                  // job.toml describes a network, for `paddle plan`
+  std::vector<config::TableConfig> tables;  // which pservers keep for the user's own program
   bool lacks_statistics = false;  // the engine's trainers need them, and [data] names no file
 
   // Whether each trainer gets its own port to listen on.
   bool trainers_listen() const { return !command.empty() || trainers_talk(); }
   // Whether the engine's trainers have connections to each other.
   bool trainers_talk() const { return has_group || has_node_groups; }
+  // Whether the snapshots are the program's own, in a form that only it knows.
+  bool has_own_snapshots() const { return !command.empty() && tables.empty(); }
 };
 
-// kUsage: there are no pservers although the job's trainers keep their parameters on pservers, or
-// there are some although they do not. The only trainer of a collective job, on a GPU, keeps its
+// kUsage: there are no pservers although the job's trainers keep parameters or tables on pservers,
+// or there are some although they do not. The only trainer of a collective job, on a GPU, keeps its
 // tables there.
 Status check_pservers(const config::JobConfig& job, std::size_t pservers,
                       bool is_alone_on_gpu = false);

@@ -51,15 +51,22 @@ struct Plan {
   }
 };
 
-Result<Plan> make_plan(const trainer::TrainOptions& options,
-                       const std::vector<std::string>& names) {
-  PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
+// The parameters that the job's pservers keep.
+Result<std::vector<wire::ParameterSpec>> parameters_of(const config::JobConfig& job) {
+  if (!job.tables.empty()) return config::table_parameters(job);
   PADDLE_TRY(const nn::Network network,
              nn::Network::build(job.layers, config::data_slots(job.data), job.evaluators));
   PADDLE_TRY_STATUS(trainer::EarlyStop::check(
       job.train, trainer::figures_of({0, 0, network.values(network.empty_tally())})));
+  return network.parameters();
+}
+
+Result<Plan> make_plan(const trainer::TrainOptions& options,
+                       const std::vector<std::string>& names) {
+  PADDLE_TRY(const config::JobConfig job, config::read_job(options.config, options.overrides));
+  PADDLE_TRY(const std::vector<wire::ParameterSpec> parameters, parameters_of(job));
   Plan plan;
-  plan.set = trainer::parameter_set(job, network.parameters(), options);
+  plan.set = trainer::parameter_set(job, parameters, options);
   PADDLE_TRY_STATUS(parameter::validate(plan.set));
   for (std::size_t i = 0; i < options.pservers.size(); ++i) {
     PADDLE_TRY(client::HostPort at, client::parse_host_port(options.pservers[i], options.port));

@@ -1,4 +1,4 @@
-// Jobs without pservers, whose trainers are programs of the user's own.
+// Jobs whose trainers are programs of the user's own.
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -142,6 +142,46 @@ TEST_F(OwnProgram, ASecondJobGetsOtherPortsForItsTrainers) {
   };
   EXPECT_NE(endpoint("a", "trainer-0"), endpoint("b", "trainer-0"));
   EXPECT_NE(endpoint("a", "trainer-1"), endpoint("b", "trainer-0"));
+  EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
+  EXPECT_TRUE(cluster.nothing_left());
+}
+
+// Each start finds the pservers, and the memory as the start before it left that.
+TEST_F(OwnProgram, AProgramWithTablesHasPserversAndKeepsItsMemory) {
+  cluster.folder().write("own/job.toml",
+                         "[trainer]\ncommand = [\"python3\", \"train.py\"]\n"
+                         "[[table]]\nname = \"user\"\nwidth = 16\n");
+  cluster.folder().write("own/train.py", R"(import os, signal, socket, stat
+assert os.environ["PADDLE_INIT_PORTS_NUM"] == "0"
+assert os.environ["PADDLE_INIT_PORTS_NUM_FOR_SPARSE"] == "1"
+servers = os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(",")
+assert len(servers) == 2, servers
+for server in servers:
+    host, port = server.rsplit(":", 1)
+    socket.create_connection((host, int(port)), timeout=10).close()
+memory = int(os.environ["PADDLECTL_MEMORY_FD"])
+assert stat.S_ISREG(os.fstat(memory).st_mode)
+if os.environ["PADDLE_INIT_INCARNATION"] == "1":
+    os.pwrite(memory, b"pushed by " + os.environ["RANK"].encode(), 0)
+    os.kill(os.getpid(), signal.SIGKILL)
+found = os.pread(memory, 64, 0).decode()
+assert found == "pushed by " + os.environ["RANK"], found
+assert os.environ["PADDLE_INIT_RESUME"] == "true"
+print("found", found)
+)");
+  const Outcome planned = cluster.run({"plan", "own"});
+  EXPECT_EQ(planned.code, 0) << planned.output;
+  EXPECT_TRUE(planned.says("python3 train.py")) << planned.output;
+  EXPECT_TRUE(planned.says("user")) << planned.output;
+  EXPECT_TRUE(planned.says("64 a row")) << planned.output;
+  EXPECT_FALSE(planned.says("dense port")) << planned.output;
+  const Outcome trained = train({"--name", "job", "--restarts", "2"});
+  ASSERT_EQ(trained.code, 0) << trained.output;
+  EXPECT_TRUE(trained.says("2 trainers, 2 pservers on 2 nodes")) << trained.output;
+  for (const char* const rank : {"0", "1"}) {
+    const Outcome log = cluster.run({"logs", "job", "--role", std::string("trainer-") + rank});
+    EXPECT_TRUE(log.says(std::string("found pushed by ") + rank)) << log.output;
+  }
   EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
   EXPECT_TRUE(cluster.nothing_left());
 }

@@ -1,4 +1,6 @@
 // train --pservers: jobs that run without, and those that do not.
+#include <fmt/format.h>
+
 #include "proto/keys.h"
 #include "tests/unit/cli/commands/commands_fixture.h"
 
@@ -104,6 +106,64 @@ TEST_F(CommandsTest, ACollectiveJobWithATableNeedsAPserverWithoutDensePorts) {
        {std::pair<std::size_t, const char*>(0, "pserver-0"), {1, "trainer-1"}}) {
     const auto& arguments = nodes_[node].specs[process].arguments;
     EXPECT_EQ(std::ranges::count(arguments, "--ports_num=0"), 1) << process;
+  }
+}
+
+constexpr const char* kTablesJob =
+    "[trainer]\ncommand = [\"./train\"]\n[[table]]\nname = \"user\"\nwidth = 16\n";
+
+// As the sparse tables of a network. The program has the dense parameters.
+TEST_F(CommandsTest, TablesOfAProgramAreOnPserversWithoutDensePorts) {
+  write("w/job.toml", kTablesJob);
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  EXPECT_EQ(run({"train", "--pservers", "0", "w"}), 2);
+  EXPECT_TRUE(err_has("the table 'user' of [[table]] is on pservers: 0 is too few")) << err_.str();
+  EXPECT_TRUE(err_has("hint: --pservers 1; or leave [[table]] out")) << err_.str();
+  ASSERT_EQ(run({"train", "--restarts", "2", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("job job1: 2 trainers, 2 pservers on 2 nodes")) << err_.str();
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const remote::ProcessSpec& server = nodes_[i].specs[fmt::format("pserver-{}", i)];
+    EXPECT_EQ(std::ranges::count(server.arguments, "--ports_num=0"), 1);
+    EXPECT_EQ(std::ranges::count(server.arguments, "--ports_num_for_sparse=1"), 1);
+    EXPECT_EQ(std::ranges::count(server.arguments, "--lost_trainer_grace=600"), 1);
+    const auto savepoints = std::ranges::find_if(
+        server.arguments, [](const std::string& one) { return one.starts_with("--savepoints="); });
+    EXPECT_NE(savepoints, server.arguments.end());
+    const remote::ProcessSpec& trainer = nodes_[i].specs[fmt::format("trainer-{}", i)];
+    EXPECT_TRUE(trainer.keeps_memory);
+    EXPECT_EQ(trainer.environment.at("PADDLE_INIT_PORTS_NUM"), "0");
+    EXPECT_EQ(trainer.environment.at("PADDLE_INIT_PORTS_NUM_FOR_SPARSE"), "1");
+    EXPECT_FALSE(trainer.environment.at("PADDLE_INIT_PSERVERS").empty());
+  }
+}
+
+TEST_F(CommandsTest, ThePlanOfAJobWithTablesShowsProcessesAndTables) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  write("w/job.toml", kTablesJob);
+  write("paddle",
+        "#!/bin/sh\ncase \"$*\" in *--json*) echo '{\"tables\":[]}';; "
+        "*) printf '%s\\n' \"$@\";; esac\n");
+  fs::permissions(folder_ + "/paddle", fs::perms::owner_all);
+  EXPECT_EQ(run({"plan", "--pservers", "1", "w"}), 0) << err_.str();
+  EXPECT_TRUE(
+      out_.str().starts_with("pserver-0     n-0                 127.0.0.1:7164\n"
+                             "trainer-0     n-0                 ./train\n"
+                             "trainer-1     n-1                 ./train\n\nplan\n"))
+      << out_.str();
+  EXPECT_TRUE(out_has("--ports_num=0\n")) << out_.str();
+  EXPECT_EQ(run({"--json", "plan", "--pservers", "1", "--trainers", "1", "w"}), 0) << err_.str();
+  EXPECT_EQ(out_.str(),
+            "{\"processes\":[{\"role\": \"pserver-0\", \"node\": \"n-0\", "
+            "\"runs\": \"127.0.0.1:7164\"}, {\"role\": \"trainer-0\", \"node\": \"n-0\", "
+            "\"runs\": \"./train\"}],\"tables\":[]}\n");
+}
+
+TEST_F(CommandsTest, AJobWithTablesIsNotRendered) {
+  write("w/job.toml", kTablesJob);
+  for (const char* platform : {"slurm", "openmpi", "kubernetes"}) {
+    EXPECT_EQ(run({"render", platform, "w"}), 2);
+    EXPECT_TRUE(err_has("[[table]] is for paddlectl train")) << err_.str();
+    EXPECT_TRUE(err_has("hint: start it with paddlectl train")) << err_.str();
   }
 }
 

@@ -640,5 +640,19 @@ TEST_F(ResumedJobOfNodes, BelievesNoSettingsThatOthersCouldWrite) {
   EXPECT_EQ(setting_of("trainer-0", "train.batch_size"), "3");
 }
 
+// The snapshots of such a job are the engine's, so paddlectl checks them.
+TEST_F(CommandsTest, AJobWithTablesGoesOnFromTheEnginesSnapshots) {
+  const std::string job =
+      "[trainer]\ncommand = [\"./train\"]\n[[table]]\nname = \"user\"\nwidth = 16\n";
+  write("w/job.toml", job);
+  write("output/job1/pass-00000/MANIFEST", test::snapshot_manifest(1, 9));
+  write("output/job1/pass-00001/MANIFEST", "m");
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("output/job1/pass-00001 is skipped: ")) << err_.str();
+  EXPECT_TRUE(err_has("pass-00000 copied to n-0")) << err_.str();
+  EXPECT_EQ(nodes_[0].specs["trainer-0"].environment.at("PADDLE_INIT_RESUME"), "true");
+}
+
 }  // namespace
 }  // namespace paddle::cli

@@ -383,5 +383,24 @@ TEST(JobPlan, JobNamesAreFolderNames) {
     EXPECT_FALSE(check_job_name(bad)) << bad;
 }
 
+// It starts `paddle client`, which keeps its last push there.
+TEST(JobPlan, AProgramWithPserversHasMemoryThatOutlivesItUnderRestarts) {
+  const auto keeps_memory = [](std::uint32_t pservers, std::uint32_t restarts) {
+    const auto placement = place_job(two_hosts(), 1, pservers);
+    EXPECT_TRUE(placement);
+    Workspace workspace = workspace_of(1);
+    workspace.command = {"./train"};
+    JobRequest request{"j", "bin/paddle-1", {}};
+    request.restarts = restarts;
+    const auto plan =
+        plan_job(two_hosts(), request, *placement, {{"10.0.0.1", "10.0.0.2"}}, workspace);
+    EXPECT_TRUE(plan) << plan.error().message;
+    return plan->trainers.front().spec.keeps_memory;
+  };
+  EXPECT_TRUE(keeps_memory(1, 2));
+  EXPECT_FALSE(keeps_memory(0, 2));
+  EXPECT_FALSE(keeps_memory(1, 0));
+}
+
 }  // namespace
 }  // namespace paddle::cli

@@ -84,5 +84,18 @@ TEST_F(PlanCommand, FlagsOverrideTheJob) {
   EXPECT_TRUE(plan({"--num_passes=-1"}).starts_with("2 "));
 }
 
+TEST_F(PlanCommand, TablesOfAProgramNeedNoNetwork) {
+  folder_.write("job.toml",
+                "[trainer]\ncommand = [\"./train\"]\n[optimizer]\nmethod = \"adagrad\"\n"
+                "[[table]]\nname = \"user\"\nwidth = 16\n");
+  EXPECT_EQ(plan({"--json", "--ports_num=0", "--pservers=10.0.0.1"}),
+            R"(0 {"ports":[{"port":"10.0.0.1:7164","node":"10.0.0.1","kind":"sparse"}],)"
+            R"("blocks":[],"tables":[{"parameter":"user","width":16,"row_bytes":128}]})"
+            "\n");
+  folder_.write("job.toml",
+                "[trainer]\ncommand = [\"./train\"]\n[[table]]\nname = \"model\"\nwidth = 1\n");
+  EXPECT_TRUE(plan({"--ports_num=0"}).starts_with("2 ")) << "snapshots have a folder of this name";
+}
+
 }  // namespace
 }  // namespace paddle::commands
