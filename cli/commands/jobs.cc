@@ -3,6 +3,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/selection.h"
@@ -11,6 +12,7 @@
 #include "cli/console/time_text.h"
 #include "cli/job/folders.h"
 #include "cli/job/passes.h"
+#include "cli/job/settings.h"
 #include "cli/watch/first_failure.h"
 #include "cli/watch/log_reader.h"
 #include "cli/watch/missing_processes.h"
@@ -40,6 +42,7 @@ struct JobSummary {
   std::uint64_t bytes = 0;
   std::string state;
   std::vector<std::string> stalled;  // processes
+  RunRecord record;                  // as the node of trainer 0 has it
 };
 using Jobs = std::map<std::string, JobSummary>;
 
@@ -96,6 +99,7 @@ Status look_at(Member& member, std::size_t index, Jobs& jobs) {
     job.figure = keys.best;
     take_metrics(read_metrics(*member.client, metrics_path(process.log), kMetricsBytesMax), job);
     if (!job.passes) job.passes = keys.passes;
+    job.record = record_on_node(*member.client, process.job);
   }
   PADDLE_TRY(const auto files, member.client->list_sizes("jobs"));
   for (const remote::FileEntry& file : files) {
@@ -121,6 +125,7 @@ void merge(JobSummary& job, JobSummary&& part) {
   job.best_cost = part.best_cost;
   job.figure = part.figure;
   job.best = part.best;
+  job.record = std::move(part.record);
 }
 
 std::vector<std::string> stalled_processes(const std::vector<ProcessOnNode>& processes) {
@@ -166,27 +171,33 @@ Cell best_cell(const JobSummary& job) {
                               : text_cell(fmt::format("{} {:.5g}", job.figure, *job.best));
 }
 
+Cell tags_cell(const RunRecord& record) {
+  return text_cell(fmt::format("{}", fmt::join(record.tags, ", ")));
+}
+
 void show(Context& context, const std::vector<std::pair<std::string, JobSummary>>& jobs) {
   if (context.console.json()) {
     std::vector<Json> list;
     list.reserve(jobs.size());
     for (const auto& [name, job] : jobs) {
-      list.push_back(Json::object(
-          {{"job", name},
-           {"state", job.state},
-           {"age_seconds", job.age_ms ? Json(*job.age_ms / 1000) : Json()},
-           {"trainers", job.trainers},
-           {"pservers", job.pservers},
-           {"pass", job.pass},
-           {"passes", job.passes},
-           {"cost", job.cost ? Json::number(*job.cost) : Json()},
-           {"best_held_out_cost", job.best_cost ? Json::number(*job.best_cost) : Json()},
-           {"best_held_out",
-            job.best ? Json::object({{"figure", job.figure}, {"value", Json::number(*job.best)}})
-                     : Json()},
-           {"bytes", job.bytes},
-           {"stalled", Json::list({job.stalled.begin(), job.stalled.end()})},
-           {"nodes", Json::list({job.nodes.begin(), job.nodes.end()})}}));
+      Json::Fields one{
+          {"job", name},
+          {"state", job.state},
+          {"age_seconds", job.age_ms ? Json(*job.age_ms / 1000) : Json()},
+          {"trainers", job.trainers},
+          {"pservers", job.pservers},
+          {"pass", job.pass},
+          {"passes", job.passes},
+          {"cost", job.cost ? Json::number(*job.cost) : Json()},
+          {"best_held_out_cost", job.best_cost ? Json::number(*job.best_cost) : Json()},
+          {"best_held_out",
+           job.best ? Json::object({{"figure", job.figure}, {"value", Json::number(*job.best)}})
+                    : Json()},
+          {"bytes", job.bytes},
+          {"stalled", Json::list({job.stalled.begin(), job.stalled.end()})},
+          {"nodes", Json::list({job.nodes.begin(), job.nodes.end()})}};
+      add_json(job.record, one);
+      list.push_back(Json::object(one));
     }
     return context.console.json_line(Json::list(list));
   }
@@ -199,6 +210,13 @@ void show(Context& context, const std::vector<std::pair<std::string, JobSummary>
                {"best held-out", "", 2, true},
                {"on nodes", "", 6, true}},
               {}};
+  const auto any_has = [&](const auto& member) {
+    return std::ranges::any_of(
+        jobs, [&](const auto& job) { return !(job.second.record.*member).empty(); });
+  };
+  const bool has_tags = any_has(&RunRecord::tags), has_notes = any_has(&RunRecord::note);
+  if (has_tags) table.columns.push_back({"tags", "", 7, false, true});
+  if (has_notes) table.columns.push_back({"note", "", 8, false, true});
   const auto cost = [](const std::optional<double>& value) {
     return value ? cost_cell(*value) : empty_cell();
   };
@@ -216,6 +234,8 @@ void show(Context& context, const std::vector<std::pair<std::string, JobSummary>
                           job.age_ms ? text_cell(span_text(*job.age_ms)) : empty_cell(),
                           text_cell(fmt::format("{} x {}", job.trainers, job.pservers)),
                           text_cell(pass), cost(job.cost), best_cell(job), bytes_cell(job.bytes)});
+    if (has_tags) table.rows.back().push_back(tags_cell(job.record));
+    if (has_notes) table.rows.back().push_back(text_cell(job.record.note));
   }
   context.console.table(table);
 }
@@ -241,7 +261,33 @@ Status check_complete(Context& context, ClusterSession& session, const ClusterSp
   return {};
 }
 
-Status run_jobs(Context& context, const NodeTarget& options) {
+struct JobsOptions : NodeTarget {
+  std::vector<std::string> tags;
+};
+
+OptionList list_options(JobsOptions& options) {
+  OptionList list = node_options(options);
+  list.push_back(
+      {"--tag", "only jobs that have this tag (repeatable: all of them)", &options.tags, "TAG"});
+  return list;
+}
+
+// Leaves the jobs that have all these tags. A note names the known tags if no job is left.
+void keep_tagged(Context& context, const std::vector<std::string>& tags,
+                 std::vector<std::pair<std::string, JobSummary>>& jobs) {
+  std::set<std::string> known;
+  for (const auto& [name, job] : jobs) known.insert(job.record.tags.begin(), job.record.tags.end());
+  std::erase_if(jobs, [&](const auto& job) {
+    return !std::ranges::all_of(
+        tags, [&](const std::string& tag) { return job.second.record.has_tag(tag); });
+  });
+  if (tags.empty() || !jobs.empty()) return;
+  context.console.note(fmt::format(
+      "no job has the tag {}; {}", fmt::join(tags, " and "),
+      known.empty() ? "train --tag gives tags" : fmt::format("tags: {}", fmt::join(known, ", "))));
+}
+
+Status run_jobs(Context& context, const JobsOptions& options) {
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.on));
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
@@ -272,6 +318,7 @@ Status run_jobs(Context& context, const NodeTarget& options) {
   std::ranges::stable_sort(jobs, std::ranges::greater(), [](const auto& job) {
     return job.second.age_ms.value_or(INT64_MAX);  // the newest last
   });
+  keep_tagged(context, options.tags, jobs);
   show(context, jobs);
   if (reached && asked == cluster.nodes.size())
     PADDLE_TRY_STATUS(check_complete(context, session, cluster, all));
@@ -286,8 +333,9 @@ Status run_jobs(Context& context, const NodeTarget& options) {
 Command jobs_command() {
   return {"jobs", "list the jobs on the cluster's nodes: state, age, progress, size on disk",
           "  paddlectl jobs\n"
+          "  paddlectl jobs --tag lr-test\n"
           "  paddlectl jobs --json",
-          [] { return invocation(node_options, run_jobs); }};
+          [] { return invocation(list_options, run_jobs); }};
 }
 
 }  // namespace paddle::cli

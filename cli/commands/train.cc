@@ -206,6 +206,8 @@ struct TrainOptions {
   std::optional<std::uint32_t> stall_restarts_after;
   bool dry_run = false;
   std::string from;
+  std::vector<std::string> tags;
+  std::string note;
   bool prepare = false;
   bool resume = false;
   bool may_begin_anew = false;  // with `resume`: a job without a snapshot begins anew
@@ -255,6 +257,9 @@ OptionList train_options(TrainOptions& options) {
         UINT32_MAX,
         {},
         {"--resume", "--dry-run"}},
+       {"--tag", "a word to find and compare the job by, such as lr-test (repeatable)",
+        &options.tags, "TAG"},
+       {"--note", "a line about this run, which `jobs` and the report show", &options.note, "NOTE"},
        {"--detach", "return once the trainers run", &options.detach},
        output_option(options.results.output),
        passes_option(options.results)});
@@ -377,6 +382,8 @@ void take_settings(const PreviousRun& previous, TrainOptions& options) {
   PlanOptions& plan = options.plan;
   options.job = previous.job;
   const JobSettings before = previous.settings.value_or(JobSettings());
+  if (options.tags.empty()) options.tags = before.record.tags;
+  if (options.note.empty()) options.note = before.record.note;
   if (plan.gpus.empty()) plan.gpus = before.gpus;
   if (plan.target.on.empty()) plan.target.on = before.on;
   if (plan.source.workspace.empty() && is_workspace(before.workspace))
@@ -639,6 +646,8 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
   PADDLE_TRY_STATUS(check_output(context, job.to.output, job.request.job));
   job.settings =
       settings_of(context, options, previous, resolved, job.placement, job.workspace, environment);
+  job.settings.record = {options.tags, options.note,
+                         git_state(job.workspace.path, context.interrupted)};
   job.request.run = job.settings.run;
   job.request.environment = std::move(environment);
   if (options.resume) PADDLE_TRY_STATUS(find_continuation(context, options, previous, job));
@@ -659,6 +668,7 @@ void keep_command(const Context& context, const JobToStart& job, const JobPlan& 
   started.is_resume = job.is_known;
   started.trainers = plan.trainers.size();
   started.pservers = plan.pservers.size();
+  started.record = job.settings.record;
   if (const Status kept = add_command(context, job.to.output, plan.job, started); !kept)
     context.console.note("the report will not show this command: " + kept.error().message);
 }
@@ -834,6 +844,8 @@ Status prepare_on_volume(Context& context, const std::map<std::string, std::stri
 
 Status run_train(Context& context, const TrainOptions& typed) {
   TrainOptions options = typed;
+  PADDLE_TRY(options.tags, checked_tags(typed.tags));
+  PADDLE_TRY_STATUS(check_note(typed.note));
   std::vector<std::string> unset;
   PADDLE_TRY(auto environment,
              read_environment(context, options, options.resume ? &unset : nullptr));

@@ -227,7 +227,7 @@ bool is_hidden(const std::string& path) {
 bool may_be_given(const std::string& path) {
   constexpr auto kOwnFiles = std::to_array<std::string_view>(
       {"report.html", "job.toml", "processes.jsonl", "machines.jsonl", "commands.jsonl",
-       "settings.jsonl", "job.toml.of-node"});
+       "settings.jsonl", "job.toml.of-node", "settings.jsonl.of-node"});
   const std::string top = path.substr(0, path.find('/'));
   const bool is_our_scalars = top == "tensorboard" && path.ends_with(".paddlectl");
   return !is_hidden(path) && !top.starts_with("node_") && !is_our_scalars &&

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <tuple>
 
@@ -23,7 +24,7 @@
 namespace paddle::cli {
 namespace {
 
-constexpr std::size_t kSettingsBytesMax = 16U << 20U;
+constexpr std::uint32_t kRunRecordBytesMax = 64U << 10U;  // the beginning of the settings has it
 constexpr std::size_t kSpecBytesMax = 4U << 20U;
 constexpr std::size_t kFilesNamedMax = 10000;  // more files become one entry
 
@@ -68,6 +69,7 @@ void take_line(const Fields& line, JobSettings& settings, bool& has_start) {
     settings.on = line.text("on");
     settings.restarts = line.count("restarts").value_or(0);
     settings.stall_restarts_after = line.count("stall_restarts_after");
+    settings.record = run_record_of([&](std::string_view key) { return line.text(key); });
   } else if (kind == "set") {
     settings.overrides.push_back(line.text("value"));
   } else if (kind == "variable") {
@@ -86,11 +88,8 @@ std::string key_of(const std::string& override_text) {
   return key;
 }
 
-// job.toml's keys and values; empty if the file cannot be read, which the engine or check_job()
-// reports.
 std::map<std::string, std::string> flat_settings(const JobSettings& settings) {
-  auto table = config::TomlTable::parse(settings.configuration, "job.toml", settings.overrides);
-  return table ? table->settings() : std::map<std::string, std::string>();
+  return cli::flat_settings(settings.configuration, settings.overrides);
 }
 
 std::string count_text(std::uint32_t count) {
@@ -163,15 +162,17 @@ std::string encode(const JobSettings& settings) {
   const auto add = [&text](const Json::Fields& fields) {
     text += Json::object(fields).text() + "\n";
   };
-  add({{"kind", "start"},
-       {"run", settings.run},
-       {"workspace", settings.workspace},
-       {"trainers", settings.trainers},
-       {"pservers", settings.pservers},
-       {"gpus", settings.gpus},
-       {"on", settings.on},
-       {"restarts", settings.restarts},
-       {"stall_restarts_after", settings.stall_restarts_after}});
+  Json::Fields start{{"kind", "start"},
+                     {"run", settings.run},
+                     {"workspace", settings.workspace},
+                     {"trainers", settings.trainers},
+                     {"pservers", settings.pservers},
+                     {"gpus", settings.gpus},
+                     {"on", settings.on},
+                     {"restarts", settings.restarts},
+                     {"stall_restarts_after", settings.stall_restarts_after}};
+  std::ranges::move(fields_of(settings.record), std::back_inserter(start));
+  add(start);
   for (const std::string& one : settings.overrides) add({{"kind", "set"}, {"value", one}});
   for (const std::string& name : settings.variables) add({{"kind", "variable"}, {"name", name}});
   for (const auto& [name, content] : settings.data)
@@ -191,6 +192,18 @@ std::optional<JobSettings> decode_settings(std::string_view text) {
   }
   if (!has_start) return std::nullopt;
   return settings;
+}
+
+RunRecord record_on_node(remote::AgentClient& client, const std::string& job) {
+  const auto text = client.read_file(job_folder(job) + "/" + kSettingsFile, 0, kRunRecordBytesMax);
+  if (!text) return {};
+  return decode_settings(text->data).value_or(JobSettings()).record;
+}
+
+std::map<std::string, std::string> flat_settings(const std::string& configuration,
+                                                 const std::vector<std::string>& overrides) {
+  auto table = config::TomlTable::parse(configuration, "job.toml", overrides);
+  return table ? table->settings() : std::map<std::string, std::string>();
 }
 
 std::vector<std::string> merged_overrides(const std::vector<std::string>& earlier,

@@ -14,11 +14,16 @@
 
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
+#include "cli/job/run_record.h"
 #include "cli/job/workspace.h"
 
 namespace paddle::cli {
 
 constexpr const char* kSettingsFile = "settings.jsonl";
+// The same as a node sent it, in an output folder on a machine that did not start the job. It is
+// only shown: `train --resume` reads the other one.
+constexpr const char* kSettingsOfNode = "settings.jsonl.of-node";
+constexpr std::size_t kSettingsBytesMax = 16U << 20U;
 
 struct JobSettings {
   // Greater than the number of each earlier run of the job: this machine's clock in milliseconds,
@@ -36,6 +41,7 @@ struct JobSettings {
   std::vector<std::string> variables;  // the names in --env; values stay on the nodes
   // Hash of the content of each file of [data] train in the workspace, by name.
   std::map<std::string, std::string> data;
+  RunRecord record;  // tags, note, git commit
 
   bool operator==(const JobSettings&) const = default;
 };
@@ -44,6 +50,13 @@ struct JobSettings {
 std::string encode(const JobSettings& settings);
 // Nothing if the text has no line of kind "start". Lines of unknown kinds are ignored.
 std::optional<JobSettings> decode_settings(std::string_view text);
+// Keys and values of a job.toml, after --set; empty if it cannot be read, which the engine or
+// check_job() reports.
+std::map<std::string, std::string> flat_settings(const std::string& configuration,
+                                                 const std::vector<std::string>& overrides);
+
+// The tags, the note and the git commit that a node has of the job's last run.
+RunRecord record_on_node(remote::AgentClient& client, const std::string& job);
 
 // Both lists in one; for a key in both, the value in `later` is used.
 std::vector<std::string> merged_overrides(const std::vector<std::string>& earlier,

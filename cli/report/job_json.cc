@@ -70,20 +70,6 @@ Json best_json(const std::optional<BestValue>& best) {
   return Json::object({{"value", Json::number(best->value)}, {"pass", best->pass}});
 }
 
-Json evaluators_json(const std::vector<EvaluatorCurves>& evaluators) {
-  std::vector<Json> list;
-  for (const EvaluatorCurves& one : evaluators) {
-    list.push_back(Json::object({{"name", one.name},
-                                 {"higher_is_better", one.higher_is_better},
-                                 {"one_is_best", one.one_is_best},
-                                 {"held_out", points_json(one.held_out)},
-                                 {"training", points_json(one.training)},
-                                 {"best", best_json(one.best)},
-                                 {"last", best_json(one.last)}}));
-  }
-  return Json::list(list);
-}
-
 Json test_curves_json(const std::vector<TestCurve>& curves) {
   std::vector<Json> list;
   for (const TestCurve& one : curves) {
@@ -249,6 +235,28 @@ void add_events(const std::vector<JobEvent>& events, Json::Fields& job) {
 
 }  // namespace
 
+Json evaluators_json(const std::vector<EvaluatorCurves>& evaluators) {
+  std::vector<Json> list;
+  for (const EvaluatorCurves& one : evaluators) {
+    list.push_back(Json::object({{"name", one.name},
+                                 {"higher_is_better", one.higher_is_better},
+                                 {"one_is_best", one.one_is_best},
+                                 {"held_out", points_json(one.held_out)},
+                                 {"training", points_json(one.training)},
+                                 {"best", best_json(one.best)},
+                                 {"last", best_json(one.last)}}));
+  }
+  return Json::list(list);
+}
+
+std::string script_text(const Json& json) {
+  std::string safe;
+  for (const char c : json.text()) {
+    safe += c == '<' ? std::string("\\u003c") : std::string(1, c);
+  }
+  return safe;
+}
+
 std::string job_json(const JobRecord& record) {
   const std::vector<TrainerCurve> curves = trainer_curves(record);
   const std::vector<SlowTrainer> slow = slow_trainers(curves);
@@ -266,15 +274,13 @@ std::string job_json(const JobRecord& record) {
                       {"progress", progress_json(leader)},
                       {"commands", commands_json(record.commands)},
                       {"machines", machines_json(record.machines)}};
+  job.emplace_back("tags", Json::list({record.run.tags.begin(), record.run.tags.end()}));
+  job.emplace_back("note", record.run.note);
+  job.emplace_back("git", record.run.git.text());
   add_passes(record, leader, evaluators, job);
   add_ports(record, job);
   add_events(record.events, job);
-  const Json json = Json::object(job);
-  std::string safe;
-  for (const char c : json.text()) {
-    safe += c == '<' ? std::string("\\u003c") : std::string(1, c);
-  }
-  return safe;
+  return script_text(Json::object(job));
 }
 
 }  // namespace paddle::cli

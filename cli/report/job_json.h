@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "cli/console/json.h"
+#include "cli/report/curves.h"
 #include "cli/report/record.h"
 
 namespace paddle::cli {
@@ -21,6 +23,7 @@ namespace paddle::cli {
 //   test_curves                 {kind, name, pass, points} of the last test
 //   progress                    {pass, passes, pass_done} of trainer 0, or null
 //   commands                    {unix_ms, text, version}: as typed
+//   tags, note, git             of the last start: texts, a text, and as in GitState::text()
 //   machines                    {node, processor, cores, memory_bytes, os, kernel, gpus,
 //                               agent_version}
 //   passes, passes_total        the last 50 and the best of each evaluator: {pass, data, examples,
@@ -32,5 +35,10 @@ namespace paddle::cli {
 // Control characters in text from nodes are escaped, and '<' is written \u003c, so that the JSON
 // can be inside a <script> element.
 std::string job_json(const JobRecord& record);
+
+// The list at "evaluators".
+Json evaluators_json(const std::vector<EvaluatorCurves>& evaluators);
+// The text of the JSON for a <script> element: '<' is written \u003c.
+std::string script_text(const Json& json);
 
 }  // namespace paddle::cli

@@ -102,7 +102,8 @@ bool is_left_out(std::string_view word) {
 }
 bool is_left_out_with_value(std::string_view word) {
   word = word.substr(0, word.find('='));
-  return word == "--name" || word == "--job" || word == "--from";
+  return word == "--name" || word == "--job" || word == "--from" || word == "--tag" ||
+         word == "--note";  // the job keeps the last two
 }
 
 // Processes.
@@ -131,6 +132,12 @@ void read_metrics(const std::string& folder, ProcessRecord& process, std::size_t
     if (auto parsed = parse_metrics(line)) process.metrics.push_back(*std::move(parsed));
   });
   bytes_left -= std::min(bytes, bytes_max);
+}
+
+RunRecord run_record(const std::optional<JobSettings>& settings,
+                     const std::vector<CommandRecord>& commands) {
+  if (settings) return settings->record;
+  return commands.empty() ? RunRecord() : commands.back().record;
 }
 
 // The arguments without those that paddlectl adds for itself, such as those with a placeholder.
@@ -294,19 +301,33 @@ Status add_command(const Context& context, const std::string& output, const std:
   PADDLE_TRY(const std::filesystem::path folder,
              make_output_folder(context, output, job, "choose another --output"));
   const ResumeCommand resume = resume_command(context.arguments, context.command_at, job);
-  const Json command = Json::object({{"unix_ms", context.unix_seconds() * 1000},
-                                     {"command", as_typed(context.arguments)},
-                                     {"version", kProgramVersion},
-                                     {"resume", resume.text},
-                                     {"variables", resume.variables},
-                                     {"is_resume", started.is_resume ? 1 : 0},
-                                     {"trainers", started.trainers},
-                                     {"pservers", started.pservers}});
+  Json::Fields command = {{"unix_ms", context.unix_seconds() * 1000},
+                          {"command", as_typed(context.arguments)},
+                          {"version", kProgramVersion},
+                          {"resume", resume.text},
+                          {"variables", resume.variables},
+                          {"is_resume", started.is_resume ? 1 : 0},
+                          {"trainers", started.trainers},
+                          {"pservers", started.pservers}};
+  std::ranges::move(fields_of(started.record), std::back_inserter(command));
   const std::string path = folder / kCommands;
   const UniqueFd file(
       ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644));
   if (!file) return system_error(Errc::kResource, "open " + path);
-  return write_all(file.get(), as_bytes(command.text() + "\n"), TimePoint::max());
+  return write_all(file.get(), as_bytes(Json::object(command).text() + "\n"), TimePoint::max());
+}
+
+std::optional<JobSettings> shown_settings(const std::string& folder) {
+  for (const char* const name : {kSettingsFile, kSettingsOfNode}) {
+    const auto text = read_file(folder + "/" + name, kSettingsBytesMax);
+    if (!text) continue;
+    if (auto settings = decode_settings(*text)) return settings;
+  }
+  return std::nullopt;
+}
+
+RunRecord read_run_record(const std::string& folder) {
+  return run_record(shown_settings(folder), read_commands(folder));
 }
 
 std::vector<MachineRecord> read_machines(const std::string& folder) {
@@ -335,7 +356,8 @@ std::vector<CommandRecord> read_commands(const std::string& folder) {
                         {line.text("resume"), line.text("variables")},
                         line.number("is_resume") > 0,
                         static_cast<std::size_t>(line.number("trainers")),
-                        static_cast<std::size_t>(line.number("pservers"))});
+                        static_cast<std::size_t>(line.number("pservers")),
+                        run_record_of([&](std::string_view key) { return line.text(key); })});
   }
   return commands;
 }
@@ -400,6 +422,8 @@ Result<JobRecord> read_job_record(const std::string& folder, const std::string& 
     record.configuration = *std::move(configuration);
     break;
   }
+  record.settings = shown_settings(folder);
+  record.run = run_record(record.settings, record.commands);
   return record;
 }
 

@@ -14,6 +14,7 @@
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
 #include "cli/console/json.h"
+#include "cli/job/settings.h"
 #include "cli/watch/metrics_line.h"
 #include "cli/watch/view.h"
 
@@ -67,6 +68,7 @@ struct CommandRecord {
   ResumeCommand resume = {};
   bool is_resume = false;
   std::size_t trainers = 0, pservers = 0;  // started by it; both 0: not known
+  RunRecord record = {};
 };
 
 // `arguments`: as typed, with the command's name at the index `command`. The text is empty for a
@@ -82,6 +84,11 @@ Status write_machines(const std::string& folder, ClusterSession& session);
 // Makes the folder.
 Status add_command(const Context& context, const std::string& output, const std::string& job,
                    const CommandRecord& started = {});
+
+// The settings of the job's last start in its output folder, whoever wrote them; to be shown only.
+std::optional<JobSettings> shown_settings(const std::string& folder);
+// The tags, the note and the git commit of that start.
+RunRecord read_run_record(const std::string& folder);
 
 // Nothing if the folder has no such file; damaged lines are left out.
 std::vector<MachineRecord> read_machines(const std::string& folder);
@@ -121,6 +128,9 @@ struct JobRecord {
   std::string configuration;             // job.toml
   std::vector<MachineRecord> machines;
   std::vector<CommandRecord> commands;
+  std::optional<JobSettings> settings;  // of its last start here, or as a node sent them
+
+  RunRecord run;  // of that start
 };
 
 // Writes processes.jsonl into the job's output folder, an object per process, with what only the

@@ -51,9 +51,9 @@ namespace fs = std::filesystem;
 
 constexpr std::uint32_t kJobFileBytesMax = 256U << 10U;
 
-// Fetches job.toml from a node, unless this machine started the job: then its own job.toml is never
-// replaced by a node's. Elsewhere the node's file gets another name, so that no user takes it for
-// their own.
+// Fetches job.toml and the settings from a node, unless this machine started the job: then its own
+// files are never replaced by a node's. Elsewhere the node's files get other names, so that no user
+// takes them for their own.
 void fetch_configuration(ClusterSession& session, const std::string& job, const fs::path& folder) {
   std::error_code error;
   if (fs::exists(folder / kSettingsFile, error)) return;
@@ -61,23 +61,39 @@ void fetch_configuration(ClusterSession& session, const std::string& job, const 
     if (!member.client) continue;
     const auto file =
         member.client->read_file(workspace_folder(job) + "/job.toml", 0, kJobFileBytesMax);
-    if (file && file->data.size() == file->size &&
-        replace_file((folder / kConfigurationOfNode).string(), as_bytes(file->data), 0644)) {
-      return;
+    if (!file || file->data.size() != file->size ||
+        !replace_file((folder / kConfigurationOfNode).string(), as_bytes(file->data), 0644)) {
+      continue;
     }
+    const auto settings =
+        member.client->read_whole_file(job_folder(job) + "/" + kSettingsFile, kSettingsBytesMax);
+    if (settings)
+      (void)replace_file((folder / kSettingsOfNode).string(), as_bytes(*settings), 0644);
+    return;
   }
+}
+
+// `json`: the data that the page's script draws.
+Result<std::string> page_of(const std::string& title, const std::string& json,
+                            const std::string& share) {
+  const std::string script = template_part(share, "report.js", kReportScript);
+  return fill_words("report.html", template_part(share, "report.html", kReportHtml),
+                    {{"title", html_text(title)},
+                     {"style", template_part(share, "report.css", kReportStyle)},
+                     {"script", script},
+                     {"script_hash", script_hash(script)},
+                     {"job", json}});
 }
 
 }  // namespace
 
 Result<std::string> report_page(const JobRecord& record, const std::string& share) {
-  const std::string script = template_part(share, "report.js", kReportScript);
-  return fill_words("report.html", template_part(share, "report.html", kReportHtml),
-                    {{"title", html_text(record.job)},
-                     {"style", template_part(share, "report.css", kReportStyle)},
-                     {"script", script},
-                     {"script_hash", script_hash(script)},
-                     {"job", job_json(record)}});
+  return page_of(record.job, job_json(record), share);
+}
+
+Result<std::string> comparison_page(const Comparison& comparison, const std::string& share) {
+  return page_of(counted(comparison.jobs.size(), "job") + " compared",
+                 script_text(comparison_json(comparison)), share);
 }
 
 Result<ReportFiles> make_report(const std::string& output, const std::string& job,

@@ -889,7 +889,9 @@ void add_settings(const toml::node& node, const std::string& key,
   }
   std::ostringstream text;
   node.visit([&](const auto& value) { text << value; });
-  std::string line = node.is_string() ? node.as_string()->get() : std::move(text).str();
+  std::string line = node.is_string()           ? node.as_string()->get()
+                     : node.is_floating_point() ? fmt::format("{}", node.as_floating_point()->get())
+                                                : std::move(text).str();
   std::ranges::replace(line, '\n', ' ');
   found[key] = std::move(line);
 }

@@ -433,6 +433,9 @@ function surroundings() {
       `${one.os}${one.kernel === '' ? '' : `, Linux ${one.kernel}`}`, one.agent_version]));
   return [
     ...(typed.length > 0 ? [html('h2', {}, 'Started with'), html('pre', {id: 'commands'}, typed.join('\n'))] : []),
+    ...(job.tags.length > 0 ? [paragraph(`Tags: ${job.tags.join(', ')}`)] : []),
+    ...(job.note !== '' ? [paragraph(`Note: ${job.note}`)] : []),
+    ...(job.git !== '' ? [paragraph(`The workspace's git commit: ${job.git}`)] : []),
     ...(versions.length > 0 ? [paragraph(`paddlectl and its engine ${versions.join(', then ')}`)] : []), ...machines, ...cost(),
     ...(isClear ? [paragraph('Traffic between machines was not sealed: the cluster file says transport = "clear".')] : [])];
 }

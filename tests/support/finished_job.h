@@ -51,7 +51,9 @@ struct FinishedJob {
                  "\"memory_bytes\": 16000000000, \"utc_offset_s\": 3600}\n{broken\n");
     folder.write("j/commands.jsonl",
                  "{\"unix_ms\": 1700000000000, \"command\": \"paddlectl train --set a=1 w\", "
-                 "\"version\": \"0.1.0\"}\n");
+                 "\"version\": \"0.1.0\", \"tags\": \"lr-test b\", \"note\": \"<b>note</b>\", "
+                 "\"commit\": \"0123456789abcdef0123456789abcdef01234567\", "
+                 "\"branch\": \"<i>\", \"changed\": \"yes\"}\n");
     folder.write("j/job.toml", "name = \"x\"  # " + std::string(kEvilText) + "\nseed = 1\n");
     const std::string evil = "\"node\": \"n<i>\", ";
     folder.write(

@@ -116,7 +116,8 @@ TEST_F(JobsTest, ShowsProgressCostAndBytesOfEachJobFromTheOldestToTheNewest) {
       R"("pass": 1, "passes": 3, "cost": 0.375, "best_held_out_cost": 0.25, )"
       R"("best_held_out": {"figure": "cost", "value": 0.25}, "bytes": )"))
       << out_.str();
-  EXPECT_TRUE(out_has(R"("nodes": ["n-0", "n-1"]}, {"job": "new", "state": "running", )"))
+  EXPECT_TRUE(out_has(R"("nodes": ["n-0", "n-1"], "tags": [], "note": "", "git": null}, )"
+                      R"({"job": "new", "state": "running", )"))
       << out_.str();
   EXPECT_TRUE(
       out_has(R"("pass": null, "passes": null, "cost": null, "best_held_out_cost": null, )"))

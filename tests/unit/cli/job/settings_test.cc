@@ -61,6 +61,20 @@ TEST(JobSettings, DifferByTheValuesOfJobTomlAndOfTheCommandLine) {
              "--trainers 2 -> 3", "--gpus all -> none", "--restarts 5 -> 0"}));
 }
 
+TEST(JobSettings, HaveNumbersAsTheyWereTyped) {
+  const std::string job = "a = 0.1\nb = 1e-30\nc = 3\n[d]\ne = true\n";
+  EXPECT_EQ(flat_settings(job, {"d.f=0.3"}),
+            (std::map<std::string, std::string>{
+                {"a", "0.1"}, {"b", "1e-30"}, {"c", "3"}, {"d.e", "true"}, {"d.f", "0.3"}}));
+  EXPECT_TRUE(flat_settings("no toml", {}).empty());
+}
+
+TEST(JobSettings, AreReadWithTheirRecord) {
+  JobSettings tagged = settings();
+  tagged.record = {{"a", "b"}, "a \"note\"", {std::string(40, 'a'), "main", false}};
+  EXPECT_EQ(decode_settings(encode(tagged)), tagged);
+}
+
 TEST(JobSettings, DifferByAnEditedJobTomlUnlessASetStandsBeforeIt) {
   JobSettings now = settings();
   now.configuration = "seed = 4\n[train]\nbatch_size = 256\n[[layer]]\nname = \"out\"\nsize = 2\n";
