@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
+#include "cli/report/comparison.h"
 #include "cli/report/record.h"
 
 namespace paddle::cli {
@@ -14,6 +15,8 @@ namespace paddle::cli {
 // contains templates/; paddlectl's built-in copy replaces a missing file. The page's policy allows
 // only its own script, by hash. kUsage: a {{word}} in report.html that is not known.
 Result<std::string> report_page(const JobRecord& record, const std::string& share);
+// The same page with the jobs beside each other.
+Result<std::string> comparison_page(const Comparison& comparison, const std::string& share);
 
 struct ReportFiles {
   std::string page;         // <folder>/report.html

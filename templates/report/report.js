@@ -1,5 +1,6 @@
-// Draws the job's record (cli/report/job_json.h lists its keys). Text from nodes only ever becomes
-// text nodes and attribute values, never markup. Passes are counted from 1 here.
+// Draws the job's record (cli/report/job_json.h lists its keys), or jobs beside each other
+// (cli/report/comparison.h). Text from nodes only ever becomes text nodes and attribute values, never
+// markup. Passes are counted from 1 here.
 'use strict';
 
 const job = JSON.parse(document.getElementById('job').textContent);
@@ -152,7 +153,8 @@ function axes(x, y, atX, width, xLabel) {
   return marks;
 }
 
-function drawn({points, dots}, index, atX, atY) {
+function drawn({points, dots, colour}, place, atX, atY) {
+  const index = colour ?? place;
   const placed = points.map(([x, y]) => [at(atX(x)), at(atY(y))]);
   const line = svg('polyline', {class: `s${index}`, points: placed.join(' ')});
   if (!dots && points.length > 1) return [line];
@@ -181,7 +183,8 @@ function showValues(drawing, shown, atX, atY) {
   drawing.onmouseleave = () => { tip.style.display = 'none'; };
 }
 
-// series: [{name, points: [[x, y], ...], dots}]. Nothing where no series has a point.
+// series: [{name, points: [[x, y], ...], dots, colour}]; without a colour, each has that of its place.
+// Nothing where no series has a point.
 function lineChart(title, {xLabel, yLabel, fromZero = false}, series) {
   const shown = series.filter(one => one.points.length > 0).slice(0, SERIES_MAX);
   if (shown.length === 0) return [];
@@ -195,7 +198,7 @@ function lineChart(title, {xLabel, yLabel, fromZero = false}, series) {
     showValues(drawing, shown, atX, y.place);
     return drawing;
   };
-  const keys = shown.map(({name}, i) => html('span', {class: 'key'}, html('i', {class: `s${i}`}), name));
+  const keys = shown.map(({name, colour}, i) => html('span', {class: 'key'}, html('i', {class: `s${colour ?? i}`}), name));
   return [html('figure', {}, html('figcaption', {}, `${title} `, html('small', {}, yLabel)), picture(draw),
                html('div', {class: 'legend'}, ...keys))];
 }
@@ -258,7 +261,7 @@ const charts = (...figures) => figures.length > 0 ? [html('div', {class: 'charts
 const isTrainer = process => process.role.startsWith('trainer-');
 const nameOf = process => `${process.node}/${process.role}`;
 const sum = values => values.reduce((total, value) => total + value, 0);
-const known = job.processes.filter(process => process.started_ms > 0);  // others are damaged records
+const known = (job.processes ?? []).filter(process => process.started_ms > 0);  // others are damaged records
 const runs = known.some(process => process.ended_ms === 0);
 const begin = known.length > 0 ? Math.min(...known.map(process => process.begun_ms)) : 0;
 const end = Math.max(0, ...known.map(process => process.ended_ms));
@@ -452,8 +455,71 @@ const processes = () => table(
 const configuration = () => job.configuration === '' ? [] :
   [html('h2', {}, 'Configuration'), html('pre', {id: 'configuration'}, job.configuration)];
 
-main.replaceChildren(...head(), ...curves(), ...testCurves(), ...passes(), ...events(), ...nodes(), ...pservers(), ...surroundings(),
-                     ...processes(), ...configuration());
+// ---- Jobs beside each other ----
+
+const JOBS_BESIDE = 4;  // more are rows of the table
+const LONG = 30;  // letters of a cell that stays on one line
+
+// The jobs whose curves of a figure are drawn: the best ones, in the order of all jobs.
+function drawnJobs(name) {
+  const rank = ({one_is_best, higher_is_better, best}) =>
+    one_is_best ? Math.abs(best.value - 1) : higher_is_better ? -best.value : best.value;
+  const ranked = job.jobs.map((one, place) => ({place, of: one.evaluators.find(evaluator => evaluator.name === name)}))
+    .filter(({of}) => of !== undefined).sort((a, b) => rank(a.of) - rank(b.of));
+  return ranked.slice(0, SERIES_MAX).sort((a, b) => a.place - b.place);
+}
+
+// A chart for each figure, with the curve of each job in the job's own colour.
+function comparedCurves() {
+  return charts(...job.figures.flatMap(name => {
+    const jobs = drawnJobs(name);
+    const data = jobs.some(({of}) => of.held_out.length > 0) ? 'held_out' : 'training';
+    const own = job.jobs.length <= SERIES_MAX;
+    const series = jobs.map(({place, of}) => (
+      {name: job.jobs[place].job, points: of[data], dots: data === 'held_out', ...(own ? {colour: place} : {})}));
+    const some = own ? '' : `, the best ${jobs.length} of ${job.jobs.length} jobs`;
+    return lineChart(name, {xLabel: 'batches', yLabel: (data === 'held_out' ? 'held-out data' : 'training data') + some}, series);
+  }));
+}
+
+// The table: rows of [name, a cell for each job].
+function comparedRows() {
+  const row = (name, cell) => [name, ...job.jobs.map(cell)];
+  const setting = key => row(key, ({settings}) => Object.hasOwn(settings, key) ? settings[key] : '-');
+  const value = (name, part) => row(`${name} ${part}`, one => {
+    const of = one.evaluators.find(evaluator => evaluator.name === name);
+    if (of === undefined) return '-';
+    const data = of.held_out.length > 0 || job.jobs.every(other => other.evaluators.every(
+      evaluator => evaluator.name !== name || evaluator.held_out.length === 0)) ? '' : ' (training)';
+    const pass = part === 'best' ? `, pass ${of[part].pass + 1}` : '';
+    return [figure(of[part].value) + pass + data, job.best[name][part].includes(one.job) ? 'best' : ''];
+  });
+  return [
+    ...job.different.map(setting), row('state', one => [one.state, one.state === 'failed' ? 'bad' : '']),
+    ...job.figures.flatMap(name => [value(name, 'best'), value(name, 'last')]),
+    row('examples/s', one => one.examples_per_second > 0 ? whole(one.examples_per_second) : '-'),
+    row('duration', one => one.duration_ms === null ? '-' : span(one.duration_ms)),
+    row('tags', one => one.tags.join(', ')), row('note', one => one.note)];
+}
+
+function comparison() {
+  const rows = comparedRows().filter(([, ...cells]) => !cells.every(isNothing));
+  const names = job.jobs.map(one => one.job);
+  const beside = names.length <= JOBS_BESIDE;
+  const columns = beside ? ['', ...names] : ['job', ...rows.map(([name]) => name)];
+  const cells = beside ? rows : names.map((name, i) => [name, ...rows.map(row => row[i + 1])]);
+  const same = job.different.length > 0 ? [] : [paragraph('All settings are the same.')];
+  const shown = cells.map(([name, ...others]) => [name, ...others.map(
+    cell => Array.isArray(cell) ? cell : [cell, cell.length > LONG ? 'long' : ''])]);
+  const title = 'Settings that differ, and figures';
+  return [html('h1', {}, `${counted(names.length, 'job')} compared`), ...comparedCurves(),
+          html('div', {class: 'wide', tabindex: '0', role: 'region', 'aria-label': title},
+               ...table(title, 'comparison', columns.map(name => [name, '']), shown)), ...same];
+}
+
+const report = () => [...head(), ...curves(), ...testCurves(), ...passes(), ...events(), ...nodes(), ...pservers(),
+                      ...surroundings(), ...processes(), ...configuration()];
+main.replaceChildren(...(job.jobs ? comparison() : report()));
 redraw();
 new ResizeObserver(redraw).observe(main);
 document.documentElement.dataset.script = 'ran';

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/report/report.h"
+#include "tests/support/compared_jobs.h"
 #include "tests/support/finished_job.h"
 #include "tests/support/process.h"
 
@@ -154,6 +155,9 @@ TEST_F(ReportInABrowser, HasItsTextsAndItsScriptRunsAndNobodyElses) {
                                  ">A CPU &lt;b&gt;</span>",
                                  ">Debian 12, Linux 6.1</span>",
                                  "paddlectl and its engine 0.1.0",
+                                 ">Tags: lr-test, b</p>",
+                                 ">Note: &lt;b&gt;note&lt;/b&gt;</p>",
+                                 "git commit: 0123456789ab (&lt;i&gt;, with changes)</p>",
                                  "<a href=\"node_0/train.log\">",
                                  "other trainers that the servers applied in between",
                                  "Traffic between machines was not sealed"}) {
@@ -217,6 +221,68 @@ TEST_F(ReportInABrowser, IsReadableOnAPhoneAndOnAWideScreen) {
     const std::string found = measured(width);
     EXPECT_EQ(count(found, "<li>"), 1U) << width << ": " << found;
     EXPECT_NE(found.find(" texts, 7 charts"), std::string::npos) << width << ": " << found;
+  }
+}
+
+// Jobs beside each other, in the same page.
+class ComparisonInABrowser : public ReportInABrowser {
+ protected:
+  void SetUp() override {
+    ReportInABrowser::SetUp();
+    if (!page.empty()) compare_jobs(3);
+  }
+  void compare_jobs(int jobs) {
+    std::vector<ComparedJob> all;
+    for (int i = 0; i < jobs; ++i) {
+      const std::string name = "job-" + std::to_string(i);
+      test::write_ended_job(job.folder, {.name = name,
+                                         .rate = "0." + std::to_string(i + 1),
+                                         .auc = 0.5 + i / 100.0,
+                                         .note = test::kEvilText});
+      JobRecord record = *read_job_record(job.folder / name, name);
+      record.run.git = {std::string(40, 'a'), test::kEvilText, true};
+      record.run.tags = {test::kEvilText};
+      record.run.note = test::kEvilText;
+      all.push_back(compared_job(record));
+    }
+    const auto made = comparison_page(compare(std::move(all)), "");
+    ASSERT_TRUE(made) << made.error().message;
+    job.folder.write("j/report.html", *made);
+  }
+  std::string dom() {
+    const std::string whole = show(folder, {"--dump-dom"}, page);
+    return whole.substr(0, whole.find("<script"));
+  }
+};
+
+TEST_F(ComparisonInABrowser, HasCurvesOverEachOtherAndTheBestMarked) {
+  const std::string shown = dom();
+  EXPECT_NE(shown.find("data-script=\"ran\""), std::string::npos) << "the page's policy admits it";
+  EXPECT_EQ(count(shown, "<svg class=\"chart\""), 2U) << "auc and cost";
+  EXPECT_EQ(count(shown, "<polyline"), 6U);
+  EXPECT_EQ(count(shown, "<i class=\"s2\"></i>job-2"), 2U) << "a job has its own colour";
+  for (const char* const text :
+       {">3 jobs compared</h1>", ">optimizer.learning_rate</span>", ">0.3</span>",
+        "class=\"best\" data-name=\"job-2\"><span>0.52, pass 2</span>", ">1m30s</span>",
+        "&lt;script&gt;alert(1)&lt;/script&gt;"})
+    EXPECT_NE(shown.find(text), std::string::npos) << text << "\n" << shown;
+  for (const char* const wrong : {"undefined", "NaN", "<script>alert"})
+    EXPECT_EQ(shown.find(wrong), std::string::npos) << wrong;
+}
+
+TEST_F(ComparisonInABrowser, ManyJobsAreRowsAndTheBestEightAreDrawn) {
+  compare_jobs(10);
+  const std::string shown = dom();
+  EXPECT_EQ(count(shown, "<polyline"), 16U);
+  EXPECT_NE(shown.find("held-out data, the best 8 of 10 jobs"), std::string::npos);
+  EXPECT_NE(shown.find("data-name=\"job\"><span>job-9</span>"), std::string::npos) << shown;
+}
+
+TEST_F(ComparisonInABrowser, IsReadableOnAPhoneAndOnAWideScreen) {
+  for (const int width : {400, 700, 1400}) {
+    const std::string found = measured(width);
+    EXPECT_EQ(count(found, "<li>"), 1U) << width << ": " << found;
+    EXPECT_NE(found.find(" texts, 2 charts"), std::string::npos) << width << ": " << found;
   }
 }
 
