@@ -19,7 +19,6 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/rng.h"
 #include "base/secret.h"
 #include "base/text.h"
 #include "engine/commands/command.h"
@@ -36,9 +35,7 @@
 #include "engine/model/description.h"
 #include "engine/pserver/shard.h"
 #include "engine/snapshot/info.h"
-#include "engine/snapshot/resume_point.h"
 #include "engine/snapshot/retention.h"
-#include "engine/strategy/strategy_table.h"
 #include "engine/table/parameter_set.h"
 #include "engine/trainer/connection.h"
 #include "engine/trainer/held_out.h"
@@ -46,6 +43,7 @@
 #include "engine/trainer/loop_options.h"
 #include "engine/trainer/pass_snapshots.h"
 #include "engine/trainer/replay_log.h"
+#include "engine/trainer/start.h"
 #include "engine/trainer/stepping.h"
 
 namespace paddle::commands {
@@ -54,8 +52,6 @@ namespace {
 // Start of a trainer in its job: from the beginning, from a snapshot, or where an earlier process
 // of this trainer was lost.
 
-// Longer than a restarted pserver takes to listen; it restores its tables later.
-constexpr std::uint32_t kOverWithinSeconds = 5;
 constexpr const char* kNoFileHint =
     "patterns are relative to that folder; a template's ./prepare makes its data";
 
@@ -157,28 +153,6 @@ Status check_order(const snapshot::SnapshotReader& snapshot, const trainer::Loop
   return {};
 }
 
-// Makes the folder, and finishes what a crash has interrupted in it. kUsage: it contains snapshots,
-// and the user asked neither to continue from them nor to set them aside.
-Status prepare_save_folder(const trainer::TrainOptions& options) {
-  if (options.save_dir.empty()) return {};
-  PADDLE_TRY_STATUS(snapshot::kernel_file_system().make_directories(options.save_dir));
-  if (options.trainer_id != 0 && !options.saves_copy) return {};
-  PADDLE_TRY_STATUS(snapshot::finish_interrupted(options.save_dir));
-  if (options.resume || options.start_pass > 0) return {};
-  if (options.from_scratch) {
-    PADDLE_TRY(const std::string aside, snapshot::set_snapshots_aside(options.save_dir));
-    if (!aside.empty()) log_info("the snapshots of {} are now in {}", options.save_dir, aside);
-    return {};
-  }
-  PADDLE_TRY(const auto names, snapshot::snapshot_names(options.save_dir));
-  if (names.empty()) return {};
-  return Error{Errc::kUsage,
-               fmt::format("{} has snapshots of an earlier training, up to {}", options.save_dir,
-                           names.back()),
-               "--resume continues from there; --from_scratch starts from the beginning and moves "
-               "them to a folder of their own; or choose another --save_dir"};
-}
-
 // A line of progress that a training alone shows too.
 void say(const trainer::TrainOptions& options, const std::string& note) {
   options.local && !options.verbose ? log_plain(note) : log_info("{}", note);
@@ -259,7 +233,7 @@ Result<OwnStatistics> own_statistics(const trainer::TrainOptions& options,
   PADDLE_TRY(OwnStatistics found, statistics_of_snapshot(options));
   if (!found.path.empty()) return found;
   // A folder that this training may not use is an error before the data is read.
-  if (!options.from_scratch) PADDLE_TRY_STATUS(prepare_save_folder(options));
+  if (!options.from_scratch) PADDLE_TRY_STATUS(trainer::prepare_save_folder(options));
   PADDLE_TRY(const data::Statistics observed,
              data::observe_training(job, config::folder_of(options.config), 0, 1));
   PADDLE_TRY(const config::DataStatistics result, observed.result());
@@ -353,50 +327,6 @@ wire::ParameterSet agreed_parameters(const config::JobConfig& job, const trainer
   return trainer::parameter_set(job, model.parameters(), options, loop.train_data.share.names_hash);
 }
 
-// Trainer 0 loads the snapshot that the user asked for, if any, and then lets all trainers start; a
-// job that is running continues without it. Sets `restored_from`, as LoopOptions has it, when it
-// takes a snapshot for --resume. Sets `loop.begins_within_pass`. kUsage: the snapshot is from the
-// middle of a pass that began with another order of records.
-Status start_training(const trainer::TrainOptions& options, client::ParameterClient& client,
-                      std::string& restored_from, trainer::LoopOptions& loop) {
-  if (options.trainer_id != 0 || client.progress().is_running) return client.ready();
-  std::string snapshot = options.init_model_path;
-  if (snapshot.empty() && options.start_pass > 0) {
-    snapshot = trainer::pass_directory(options.save_dir, options.start_pass - 1);
-  }
-  std::optional<snapshot::SnapshotReader> newest;
-  if (options.resume) {
-    PADDLE_TRY(newest, snapshot::take_newest_whole(options.save_dir, snapshot::kernel_file_system(),
-                                                   &restored_from));
-    if (!newest) log_info("no snapshot to resume from in {}", options.save_dir);
-  }
-  if (!newest && options.start_pass > 0) {
-    PADDLE_TRY(newest, snapshot::SnapshotReader::open(snapshot));
-  }
-  if (newest) {
-    PADDLE_TRY_STATUS(check_order(*newest, loop));
-    log_info("Loading parameters from {}", newest->directory());
-    PADDLE_TRY_STATUS(client.snapshots().resume(*newest));
-    loop.begins_within_pass = !newest->info().pass_batches.empty();
-  } else if (!snapshot.empty()) {
-    log_info("Loading parameters from {}", snapshot);
-    PADDLE_TRY_STATUS(client.snapshots().load(snapshot));
-  }
-  return client.ready();
-}
-
-// If the previous process of this trainer was already leaving, uses a short connect timeout: the
-// pservers may have ended since.
-trainer::TrainOptions options_to_join(trainer::TrainOptions options,
-                                      const wire::ParameterSet& parameters,
-                                      const UniqueFd& memory) {
-  // The other trainers of a group may be restarting, which takes longer.
-  if (parameters.trainers_return() && !parameter::has_group(parameters) &&
-      trainer::ReplayLog::was_leaving(memory))
-    options.connect_timeout = std::min(options.connect_timeout, kOverWithinSeconds);
-  return options;
-}
-
 // Whether this is a restarted rank of a group whose trainers return. Other ranks may be restarting
 // too, so a failed join is tried again.
 bool returns_to_group(const trainer::TrainOptions& options, const wire::ParameterSet& parameters,
@@ -446,22 +376,6 @@ Status check_data(const client::ParameterClient& client, const trainer::LoopOpti
       "restore the former files to finish the pass, and change them only between passes"};
 }
 
-// Opens the memory that successive processes of this trainer share; null if the supervisor provides
-// none, or the job's trainers do not return.
-Result<std::unique_ptr<trainer::ReplayLog>> open_kept(UniqueFd memory,
-                                                      const wire::ParameterSet& parameters,
-                                                      const client::ParameterClient& client,
-                                                      trainer::Model& model) {
-  if (!memory || !parameters.trainers_return()) return std::unique_ptr<trainer::ReplayLog>();
-  return trainer::ReplayLog::open({.memory = std::move(memory),
-                                   .job = stable_hash(parameters.SerializeAsString()),
-                                   .generations = client.progress().generations,
-                                   .empty_tally = model.empty_tally(),
-                                   .keeps_dense = strategy::has_rounds(parameters, false),
-                                   .keeps_rows = strategy::has_rounds(parameters, true)},
-                                  model.dense());
-}
-
 // Until take_stop_signals(), SIGTERM and SIGINT end the process with Errc::kInterrupted. If a stop
 // was requested before the process began, both keep their default action and kill it, here and
 // later.
@@ -489,12 +403,7 @@ constexpr auto kJoinAgainWithin = std::chrono::seconds(30);
 constexpr std::size_t kBestBytesMax = 256;
 
 Status check(const trainer::TrainOptions& options, const config::JobConfig& job) {
-  if (options.trainer_id >= options.num_gradient_servers) {
-    return Error{Errc::kUsage,
-                 fmt::format("trainer_id {} is not below num_gradient_servers {}",
-                             options.trainer_id, options.num_gradient_servers),
-                 "trainers are numbered from 0"};
-  }
+  PADDLE_TRY_STATUS(trainer::check_start(options));
   if (options.local && options.num_gradient_servers != 1) {
     return Error{Errc::kUsage,
                  "--local runs one trainer; --trainer_count sets its number of threads"};
@@ -507,14 +416,6 @@ Status check(const trainer::TrainOptions& options, const config::JobConfig& job)
     PADDLE_TRY_STATUS(trainer::check_group(job, options));
   }
   PADDLE_TRY_STATUS(trainer::check_pservers(job, options));
-  if (options.start_pass > 0 && options.save_dir.empty() && options.init_model_path.empty()) {
-    return Error{Errc::kUsage, "--start_pass needs --save_dir",
-                 "training continues after a pass in that folder"};
-  }
-  if (options.resume && (options.save_dir.empty() || options.start_pass > 0)) {
-    return Error{Errc::kUsage, "--resume needs --save_dir, and no pass to start from",
-                 "leave --start_pass out"};
-  }
   if (options.start_pass > 0 && options.start_pass >= job.train.passes) {
     return Error{Errc::kUsage,
                  fmt::format("--start_pass is {}, but the job has {} passes: nothing to do",
@@ -576,34 +477,34 @@ Status run_loop(TrainerProcess& process, trainer::LoopOptions loop,
   return ended;
 }
 
-Status leave_over(client::ParameterClient& client) {
-  log_info("the job is over: the other trainers have left");
-  Status left = client.leave();
-  return left || left.error().code != Errc::kUnreachable ? left : Status();
-}
-
 // Runs from joining the job to its end, or to the loss of a pserver.
 Status run_session(TrainerProcess& process) {
   const trainer::TrainOptions& options = process.options;
   const auto tell_awaited = [](std::span<const std::uint32_t> trainers, Duration waited) {
     notify_awaited(trainers, std::chrono::duration_cast<std::chrono::milliseconds>(waited));
   };
-  auto joined = trainer::join_job(process.job, process.parameters,
-                                  options_to_join(options, process.parameters, process.memory),
-                                  process.model, tell_awaited, process.memory);
+  auto joined =
+      trainer::join_job(process.job, process.parameters,
+                        trainer::options_to_join(options, process.parameters, process.memory),
+                        process.model, tell_awaited, process.memory);
   if (!joined) {
     if (!trainer::ReplayLog::was_leaving(process.memory)) return std::move(joined).error();
     log_info("the job had already ended: {}", joined.error().message);
     return {};
   }
   client::ParameterClient& client = **joined;
-  if (client.progress().is_over) return leave_over(client);
+  if (client.progress().is_over) return trainer::leave_over(client);
   client.snapshots().describe(process.description);
   const bool comes_back = process.memory && process.parameters.trainers_return();
   process.has_joined = true;
   process.joins_again = comes_back;
   trainer::LoopOptions loop = process.loop;
-  if (Status started = start_training(options, client, process.restored_from, loop); !started) {
+  const auto on_resume = [&loop](const snapshot::SnapshotReader& snapshot) -> Status {
+    loop.begins_within_pass = !snapshot.info().pass_batches.empty();
+    return check_order(snapshot, loop);
+  };
+  const Status started = trainer::start_training(options, client, process.restored_from, on_resume);
+  if (!started) {
     // Otherwise the other ranks of a group would learn that this one has ended, but not why.
     if (trainer::joins_group(process.job, options)) client.abandon(started.error());
     return started;
@@ -616,7 +517,8 @@ Status run_session(TrainerProcess& process) {
     return same;
   }
   const auto heartbeats = start_heartbeats(options, client, comes_back);
-  const auto kept = open_kept(memory_of(process), process.parameters, client, process.model);
+  const auto kept = trainer::open_replay_log(memory_of(process), process.parameters, client,
+                                             process.model.empty_tally(), process.model.dense());
   // Without this memory, a loss sends the job back to its last snapshot.
   if (!kept) log_warning("{}", kept.error().message);
   loop.kept = kept ? kept->get() : nullptr;
@@ -698,7 +600,7 @@ Status train(trainer::TrainOptions options) {
   loop.train_data.rules = loop.test_data.rules = model.rules();
   const TimePoint begun = trainer::ReplayLog::first_begin(memory, SteadyClock().now());
   if (job.train.time_max) loop.ends_at = begun + *job.train.time_max;
-  PADDLE_TRY_STATUS(prepare_save_folder(options));
+  PADDLE_TRY_STATUS(trainer::prepare_save_folder(options));
   PADDLE_TRY(Description description, describe_saved(options, resolved));
   PADDLE_TRY(trainer::MetricsFile metrics, trainer::MetricsFile::open(options.metrics));
   if (options.trainer_id == 0) {

@@ -25,6 +25,21 @@ std::string stop_directory(const std::string& save_dir, std::uint32_t pass, std:
   return fmt::format("{}-{:06d}", pass_directory(save_dir, pass), batch);
 }
 
+Result<bool> SnapshotSeries::save(client::SnapshotClient& snapshots, const std::string& directory,
+                                  bool in_full, bool is_brief) {
+  if (in_full || base_.empty() || deltas_ + 1 >= full_period_) {
+    if (!is_brief) log_info("Saving parameters to {}", directory);
+    PADDLE_TRY_STATUS(snapshots.save(directory));
+    base_ = directory;
+    deltas_ = 0;
+    return true;
+  }
+  log_info("Saving what changed since {} to {}", base_, directory);
+  PADDLE_TRY_STATUS(snapshots.save_delta(directory, base_));
+  ++deltas_;
+  return false;
+}
+
 bool PassSnapshots::is_due(const PassProgress& at) const {
   const std::uint32_t period = options_.train.saving_period;
   return period > 0 && ((at.pass + 1) % period == 0 || at.pass + 1 == at.passes);
@@ -58,7 +73,7 @@ Status PassSnapshots::save_own(const PassProgress& at) {
   }
   const bool is_last = at.pass + 1 == at.passes;
   if (is_last || !can_train_on(saved.error())) return saved;
-  base_.clear();  // the shards have forgotten what changed since then
+  series_.forget_base();
   const std::string failure =
       fmt::format("saving {}: {}", snapshot::pass_name(at.pass), saved.error().message)
           .substr(0, kFailureBytesMax);
@@ -71,18 +86,8 @@ Status PassSnapshots::save_own(const PassProgress& at) {
 Status PassSnapshots::write_own(const PassProgress& at) {
   PADDLE_TRY_STATUS(report_.begin_long_work(at, wire::ACTIVITY_SAVING));
   const std::string directory = pass_directory(options_.save_dir, at.pass);
-  const bool is_full = base_.empty() || at.pass + 1 == at.passes ||
-                       deltas_ + 1 >= options_.train.full_snapshot_period;
-  if (is_full) {
-    if (!options_.is_brief) log_info("Saving parameters to {}", directory);
-    PADDLE_TRY_STATUS(client_.snapshots().save(directory));
-    base_ = directory;
-    deltas_ = 0;
-  } else {
-    log_info("Saving what changed since {} to {}", base_, directory);
-    PADDLE_TRY_STATUS(client_.snapshots().save_delta(directory, base_));
-    ++deltas_;
-  }
+  PADDLE_TRY(const bool is_full, series_.save(client_.snapshots(), directory,
+                                              at.pass + 1 == at.passes, options_.is_brief));
   if (options_.train.snapshots_kept > 0) PADDLE_TRY_STATUS(keep_newest(at.pass));
   if (is_full) full_pass_ = at.pass;
   return {};

@@ -19,11 +19,33 @@ std::string pass_directory(const std::string& save_dir, std::uint32_t pass);
 // "<save_dir>/pass-00007-000120", after so many batches of trainer 0 (v0.10's pass-%05d-%03d)
 std::string stop_directory(const std::string& save_dir, std::uint32_t pass, std::uint64_t batch);
 
+// The snapshots that one process saves at ends of passes: full ones, and deltas based on them.
+class SnapshotSeries {
+ public:
+  // full_period: as train.full_snapshot_period.
+  explicit SnapshotSeries(std::uint32_t full_period) : full_period_(full_period) {}
+
+  // Saves in full if `in_full`, or if no delta may follow the last snapshot. Returns whether it
+  // did. `is_brief`: without a line in the log for a full one.
+  Result<bool> save(client::SnapshotClient& snapshots, const std::string& directory, bool in_full,
+                    bool is_brief = false);
+  // After a failed save: the shards have forgotten what changed since the last one.
+  void forget_base() { base_.clear(); }
+
+ private:
+  std::uint32_t full_period_;
+  std::string base_;          // the last full snapshot; "": none
+  std::uint32_t deltas_ = 0;  // saved since then
+};
+
 class PassSnapshots {
  public:
   // All references must outlive the object.
   PassSnapshots(const LoopOptions& options, client::ParameterClient& client, Report& report)
-      : options_(options), client_(client), report_(report) {}
+      : options_(options),
+        client_(client),
+        report_(report),
+        series_(options.train.full_snapshot_period) {}
 
   // Whether the job saves a snapshot at the end of the pass (train.saving_period). The same on all
   // trainers.
@@ -58,10 +80,9 @@ class PassSnapshots {
   Report& report_;
 
   std::optional<std::uint32_t> full_pass_;  // the last pass that this run saved in full
-  std::string base_;                        // the last full snapshot of this run; "": none
-  std::uint32_t deltas_ = 0;                // saved since base_
-  std::string best_;                        // "pass-00003"; "": none
-  std::string best_kept_;                   // best_ when snapshots were last removed
+  SnapshotSeries series_;
+  std::string best_;       // "pass-00003"; "": none
+  std::string best_kept_;  // best_ when snapshots were last removed
 };
 
 }  // namespace paddle::trainer

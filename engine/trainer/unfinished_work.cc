@@ -1,13 +1,8 @@
 #include "engine/trainer/unfinished_work.h"
 
 #include <optional>
-#include <vector>
 
-#include <fmt/format.h>
-
-#include "base/log.h"
-#include "base/text.h"
-#include "engine/client/recovery.h"
+#include "engine/trainer/start.h"
 
 namespace paddle::trainer {
 
@@ -20,23 +15,12 @@ Status UnfinishedWork::run() {
 // The last push.
 
 Status UnfinishedWork::repeat_push() {
-  const ReplayLog* const kept = options_.kept;
-  const auto last = kept != nullptr ? kept->push() : std::nullopt;
-  if (last && client::repeats_push(client_.progress(), last->pass, last->batch)) {
-    log_info("pushing batch {} of {} again, to the ports that lack it", last->batch,
-             pass_words(last->pass));
-    PADDLE_TRY(std::vector<client::SparseRows> rows, kept->rows());
-    PADDLE_TRY_STATUS(
-        client_.repeat_push(last->batch, kept->samples(), kept->cost(), model_.dense(), rows));
-  }
+  PADDLE_TRY_STATUS(repeat_last_push(options_.kept, client_, model_.dense()));
   const client::JobProgress progress = client_.progress();
   batches_done_ = progress.batches;
   has_lost_push_ = progress.is_split;
-  if (!has_lost_push_) return {};
-  return Error{Errc::kUnreachable,
-               fmt::format("the last push of trainer {} reached only some ports, and is lost",
-                           options_.trainer_id),
-               "the whole job resumes from its last snapshot"};
+  if (has_lost_push_) return lost_push(options_.trainer_id);
+  return {};
 }
 
 // The end of the last pass.
