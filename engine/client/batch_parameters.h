@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "engine/math/card_place.h"
 #include "engine/math/huge_pages.h"
@@ -21,8 +22,16 @@ struct SparseRows {
   std::vector<float> gradients;
   std::vector<float> notes = {};
   CardRows card = {};  // used instead of values and gradients, which are empty then
+  // Memory of the caller's for the values of a pull, used instead of `values` if not empty.
+  std::span<float> placed_values = {};
 
   bool is_on_card() const { return card.place.value != nullptr; }
+  // Where a pull writes ids.size() x width values. REQUIRES: placed_values has this size or none.
+  std::span<float> make_values(std::size_t width) {
+    if (!placed_values.empty()) return placed_values;
+    values.resize(ids.size() * width);
+    return values;
+  }
 };
 
 // One dense parameter; pulls and pushes refresh its values.

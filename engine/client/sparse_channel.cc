@@ -103,7 +103,7 @@ Status SparseChannel::check(std::span<const SparseRows> rows, bool has_gradients
 
 Status SparseChannel::pull(std::span<SparseRows> rows, Reads reads) {
   PADDLE_TRY_STATUS(check(rows, false));
-  for (SparseRows& table : rows) table.values.resize(table.ids.size() * width(table.parameter));
+  for (SparseRows& table : rows) table.make_values(width(table.parameter));
   const auto frames = split_rows(rows, set_, std::min(transfer_bytes_, kPullBytesMax));
   std::size_t rounds = 0;
   for (const auto& of_shard : frames) rounds = std::max(rounds, of_shard.size());
@@ -146,7 +146,8 @@ Status SparseChannel::receive_pull(std::size_t shard, const RowFrame& frame,
   for (const RowRange& range : frame.ranges) {
     const std::size_t floats_per_row = width(rows[range.table].parameter);
     for (const RowRun& run : range.runs) {
-      const auto values = std::span(rows[range.table].values)
+      const auto values = rows[range.table]
+                              .make_values(floats_per_row)
                               .subspan(run.begin * floats_per_row, run.count * floats_per_row);
       places.push_back({reinterpret_cast<std::byte*>(values.data()), values.size_bytes()});
       expected += values.size_bytes();

@@ -132,11 +132,11 @@ void RowReplica::put(const client::SparseRows& fetched) {
 }
 
 void RowReplica::read(client::SparseRows& rows) const {
-  rows.values.resize(rows.ids.size() * width_);
+  const std::span<float> values = rows.make_values(width_);
   for (std::size_t i = 0; i < rows.ids.size(); ++i) {
     const Row* const row = fresh(rows.ids[i]);
     PADDLE_CHECK(row != nullptr);
-    std::copy_n(row->x.data(), width_, rows.values.data() + i * width_);
+    std::copy_n(row->x.data(), width_, values.data() + i * width_);
   }
 }
 

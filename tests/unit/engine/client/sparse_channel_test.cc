@@ -64,6 +64,25 @@ TEST(SparseChannel, PullsArePipelined) {
   EXPECT_FALSE(client->pull(rows));
 }
 
+// Rows of one shard come in one piece, those of two shards in many.
+TEST(SparseChannel, ValuesGoWhereTheCallerWantsThem) {
+  for (const std::uint32_t shards : {1U, 2U}) {
+    const auto set = test::small_set("sgd", 1, 1, shards);
+    const auto channels = channels_of(set);
+    ASSERT_TRUE(channels->ready());
+    std::vector<SparseRows> rows(2, SparseRows{2, {}, {}, {}});
+    for (std::uint64_t id = 0; id < 1000; ++id) {
+      for (SparseRows& table : rows) table.ids.push_back(id);
+    }
+    ASSERT_TRUE(channels->pull(std::span(rows).first(1)));
+    std::vector<float> place(3000);
+    rows[1].placed_values = place;
+    ASSERT_TRUE(channels->pull(std::span(rows).last(1)));
+    EXPECT_EQ(place, rows[0].values);
+    EXPECT_TRUE(rows[1].values.empty());
+  }
+}
+
 TEST(SparseChannel, RefusesRowsThatAreNotSortedOrOfAnotherSize) {
   const auto set = test::small_set("sgd", 1, 1, 2);
   const auto client = channels_of(set);

@@ -108,6 +108,11 @@ TEST(RowReplica, Trap01RowsAreFetchedOnceAWindowAndOnlyTheyArePushed) {
   client::SparseRows seen = rows_of({3, 9}, {}, {});
   table.read(seen);
   EXPECT_EQ(seen.values, (std::vector<float>{0, 2, 2, 2}));
+  std::vector<float> place(4);
+  client::SparseRows placed = rows_of({3, 9}, {}, {});
+  placed.placed_values = place;
+  table.read(placed);
+  EXPECT_EQ(place, seen.values);
   const client::SparseRows moves = table.take_moves();
   EXPECT_EQ(moves.ids, (std::vector<std::uint64_t>{3, 5, 9}));
   EXPECT_EQ(moves.gradients, (std::vector<float>{0.5F, -0.5F, 0, 0, 0, 0}));
