@@ -90,6 +90,7 @@ Result<Frame> ClientLanes::receive(std::size_t lane, FrameType type, const Place
       if ((*answer)->header.type == static_cast<std::uint8_t>(type)) return **std::move(answer);
       return malformed(lane, "type");
     }
+    if (on_waiting_ && !to.core.waiting_for().empty()) on_waiting_(to.core.waiting_for());
     // The frame was Waiting. The port may wait for a trainer that another pserver keeps waiting, so
     // check the other lanes for closed connections. This lane is left out: a port may have sent its
     // last frame before it closed the connection, and that frame is still to be received.

@@ -79,6 +79,10 @@ class ClientLanes {
   void look_after(const ClientLanes& others) { others_ = &others; }
   // Sets how long an answer may take while a port waits for other trainers.
   void set_patience(Duration patience_max) { patience_max_ = patience_max; }
+  // See ChannelOptions.
+  void set_on_waiting(std::function<void(const std::string& reason)> on_waiting) {
+    on_waiting_ = std::move(on_waiting);
+  }
   // Sets how long a port may be silent.
   void set_deadline(Duration deadline) { deadline_ = deadline; }
 
@@ -96,6 +100,7 @@ class ClientLanes {
   std::vector<Lane> lanes_;
   Duration deadline_;
   Duration patience_max_ = Duration::max();
+  std::function<void(const std::string& reason)> on_waiting_;
   SteadyClock clock_;
   TrainerPosition position_;
   LinkPositions link_positions_;

@@ -26,6 +26,9 @@ ShardChannels::ShardChannels(ChannelOptions options, Links dense, Links sparse)
                           static_cast<std::uint16_t>(dense_.lanes().size()), options_.deadline),
               options_.transfer_bytes),
       recovery_(options_.parameters, options_.lane.trainer_id, options_.passes) {
+  for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
+    lanes->set_on_waiting(options_.on_waiting);
+  }
   dense_.lanes().look_after(sparse_.lanes());
   sparse_.lanes().look_after(dense_.lanes());
 }
@@ -98,6 +101,7 @@ Status ShardChannels::ready() {
   }
   position_ = all.start();
   furthest_ = all.furthest();
+  is_paused_ = position_.pauses > 0;  // an earlier process may have paused to save
   set_position(position_);
   return {};
 }

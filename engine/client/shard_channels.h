@@ -22,6 +22,8 @@ struct ChannelOptions {
   std::function<void(const std::function<void(std::size_t)>& work)> run_pair = {};
   DenseChannel::Loans loans = {};     // for dense shards in this process
   std::uint64_t passes = UINT64_MAX;  // in the whole job
+  // Called with what a port waits for, about once a second: "trainers 1, 3 to push step 7".
+  std::function<void(const std::string& reason)> on_waiting = {};
 };
 
 // Threads. The two kinds of parameters have lanes of their own, so that these may run together:

@@ -307,7 +307,8 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
 Result<std::unique_ptr<client::ShardChannels>> join_channels(const config::JobConfig& job,
                                                              const wire::ParameterSet& parameters,
                                                              const TrainOptions& options,
-                                                             ThreadTeam& team) {
+                                                             ThreadTeam& team,
+                                                             const OnShardWaiting& on_waiting) {
   client::ShardLinks links;
   client::ChannelOptions channel_options{
       .parameters = parameters,
@@ -315,7 +316,8 @@ Result<std::unique_ptr<client::ShardChannels>> join_channels(const config::JobCo
                .incarnation = options.incarnation,
                .job_tag = net::job_tag_of(options.job_tag)},
       .deadline = kStepDeadline,
-      .passes = job.train.passes};
+      .passes = job.train.passes,
+      .on_waiting = on_waiting};
   if (options.local) {
     // A strategy that pushes while training continues would change lent values while a batch uses
     // them.
@@ -341,8 +343,9 @@ strategy::PathOptions path_options(const config::JobConfig& job) {
 Result<std::unique_ptr<client::ShardClient>> join_shards(const config::JobConfig& job,
                                                          const wire::ParameterSet& parameters,
                                                          const TrainOptions& options,
-                                                         ThreadTeam& team) {
-  PADDLE_TRY(auto shards, join_channels(job, parameters, options, team));
+                                                         ThreadTeam& team,
+                                                         const OnShardWaiting& on_waiting) {
+  PADDLE_TRY(auto shards, join_channels(job, parameters, options, team, on_waiting));
   return strategy::make_client(std::move(shards), path_options(job));
 }
 

@@ -62,18 +62,23 @@ wire::ParameterSet parameter_set(const config::JobConfig& job,
                                  const std::vector<wire::ParameterSpec>& parameters,
                                  const TrainOptions& options, std::uint64_t names_hash = 0);
 
+// Receives what a port waits for: "trainers 1, 3 to push step 7".
+using OnShardWaiting = std::function<void(const std::string& reason)>;
+
 strategy::PathOptions path_options(const config::JobConfig& job);
 Result<std::unique_ptr<client::ShardChannels>> join_channels(const config::JobConfig& job,
                                                              const wire::ParameterSet& parameters,
                                                              const TrainOptions& options,
-                                                             ThreadTeam& team);
+                                                             ThreadTeam& team,
+                                                             const OnShardWaiting& on_waiting = {});
 
 // Joins all shards; errors name the pserver that cannot be reached. The client follows the job's
 // strategies. Pushes use two threads of the team if it has two.
 Result<std::unique_ptr<client::ShardClient>> join_shards(const config::JobConfig& job,
                                                          const wire::ParameterSet& parameters,
                                                          const TrainOptions& options,
-                                                         ThreadTeam& team);
+                                                         ThreadTeam& team,
+                                                         const OnShardWaiting& on_waiting = {});
 
 // kUsage: flags that do not fit a job whose trainers exchange gradients among themselves.
 Status check_group(const config::JobConfig& job, const TrainOptions& options);
