@@ -179,6 +179,11 @@ void ReplayLog::mark_pass_written(std::uint64_t pass) {
   note_header();
 }
 
+void ReplayLog::mark_barrier(const BarrierMark& mark) {
+  header_.barrier = mark;
+  note_header();
+}
+
 bool ReplayLog::claim_line(ReplayLog* kept, Line line, BatchNumber at) {
   if (kept == nullptr) return true;
   if (kept->is_written(line, at)) return false;

@@ -32,6 +32,14 @@ struct PassCounts {
   double first_cost = 0;  // of the first batch of the job
 };
 
+// A call for which the other trainers wait, at a position of this one.
+struct BarrierMark {
+  enum class What : std::uint64_t { kNone, kFinish, kSave };
+  What what = What::kNone;  // kNone: the call has returned
+  BatchNumber at;
+  std::uint64_t pauses = 0;  // of the pass, before the call
+};
+
 class ReplayLog {
  public:
   struct Options {
@@ -79,6 +87,10 @@ class ReplayLog {
   // After the log and the metrics have the totals of a pass.
   void mark_pass_written(std::uint64_t pass);
   bool is_pass_written(std::uint64_t pass) const { return pass < header_.passes_written; }
+  // Before a call at which trainers meet, and after it: for a program of the user's own, which
+  // repeats the call in its next process.
+  void mark_barrier(const BarrierMark& mark);
+  const BarrierMark& last_barrier() const { return header_.barrier; }
   // Before the trainer leaves a job that is over.
   void begin_leave();
   // Records whether the trainer is leaving; used when pushes are not kept.
@@ -118,6 +130,7 @@ class ReplayLog {
     double cost = 0;
     std::uint64_t rows_bytes = 0;
     std::uint64_t newest = 0;  // index of a slot
+    BarrierMark barrier;
     Slot slots[kSlots];
   };
 

@@ -167,6 +167,15 @@ TEST_F(ReplayLogTest, TheNextProcessKnowsWhichPassesWereWritten) {
   EXPECT_TRUE(incarnation(2)->is_pass_written(3)) << "a job that goes back tells no pass twice";
 }
 
+TEST_F(ReplayLogTest, TheNextProcessKnowsTheLastBarrier) {
+  EXPECT_EQ(incarnation()->last_barrier().what, BarrierMark::What::kNone);
+  incarnation()->mark_barrier({BarrierMark::What::kSave, {2, 7}, 3});
+  const BarrierMark last = incarnation()->last_barrier();
+  EXPECT_EQ(last.what, BarrierMark::What::kSave);
+  EXPECT_EQ(last.at, (BatchNumber{2, 7}));
+  EXPECT_EQ(last.pauses, 3U);
+}
+
 TEST_F(ReplayLogTest, RowsThatCannotBeReadAreAnError) {
   train(*incarnation(), {0, 1});
   ASSERT_EQ(::ftruncate(memory_.get(), 4 * 4096 + (2 << 20)), 0);
