@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/sha256.h"
@@ -59,5 +60,11 @@ struct ModelFile {
 };
 constexpr std::size_t kModelFilesMax = 64;
 constexpr std::size_t kModelFileBytesMax = 16U << 20U;
+// The state of a program that trains its dense parameters itself: bytes that only it understands.
+constexpr const char* kStateFile = "model/state";
+constexpr std::uint64_t kStateBytesMax = 4ULL << 30U;
+constexpr std::uint64_t model_file_bytes_max(std::string_view name) {
+  return name == kStateFile ? kStateBytesMax : kModelFileBytesMax;
+}
 
 }  // namespace paddle::snapshot

@@ -262,12 +262,12 @@ class Decoder {
     while (rest_.starts_with("model ")) {
       FieldParser file(line(), "model");
       FileEntry entry;
-      entry.size = file.count("size", kModelFileBytesMax);
+      entry.size = file.count("size", kStateBytesMax);
       entry.sha256 = file.hex<sizeof(Sha256Digest)>("sha256");
       entry.name = file.name();
       const bool is_known = std::ranges::find(files, entry.name, &FileEntry::name) != files.end();
       if (!file.complete() || !is_model_file_name(entry.name) || is_known ||
-          files.size() == kModelFilesMax) {
+          entry.size > model_file_bytes_max(entry.name) || files.size() == kModelFilesMax) {
         return malformed(line_);
       }
       files.push_back(std::move(entry));

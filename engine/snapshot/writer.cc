@@ -187,7 +187,7 @@ Result<SnapshotWriter> SnapshotWriter::create(const std::string& directory, Snap
 
 Status SnapshotWriter::add_model_file(const ModelFile& file) {
   PADDLE_CHECK(!impl_->finished);
-  if (!is_model_file_name(file.name) || file.content.size() > kModelFileBytesMax) {
+  if (!is_model_file_name(file.name) || file.content.size() > model_file_bytes_max(file.name)) {
     return Error{Errc::kUsage, fmt::format("'{}', of {} bytes, cannot describe the model of a "
                                            "snapshot",
                                            file.name, file.content.size())};
