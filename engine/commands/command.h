@@ -29,6 +29,7 @@ extern const Command kExportCommand;
 extern const Command kNearestCommand;
 extern const Command kServeCommand;
 extern const Command kVerifyCommand;
+extern const Command kClientCommand;
 
 // The exit code of a command. Prints an error and its hint on stderr, and sends the error to the
 // supervisor.

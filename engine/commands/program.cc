@@ -19,7 +19,7 @@ namespace {
 constexpr const Command* kCommands[] = {&kVersionCommand, &kPserverCommand,    &kTrainCommand,
                                         &kPlanCommand,    &kStatisticsCommand, &kTestCommand,
                                         &kPredictCommand, &kExportCommand,     &kNearestCommand,
-                                        &kServeCommand,   &kVerifyCommand};
+                                        &kServeCommand,   &kVerifyCommand,     &kClientCommand};
 
 constexpr const char* kHelp = R"(
 `paddle help <command>` lists its flags. Every flag may also come from the

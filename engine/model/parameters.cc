@@ -45,12 +45,20 @@ Status check_shape(const snapshot::SnapshotReader& snapshot,
                "the job.toml must be that of the snapshot"};
 }
 
+// Subtracts the table's bytes from `bytes_left`.
 Status load_table(const snapshot::SnapshotReader& snapshot, const std::string& name,
-                  table::SparseTable& table) {
+                  table::SparseTable& table, std::uint64_t& bytes_left) {
   std::uint64_t reserved = 0;
-  return snapshot.read_rows(name, [&](const table::Row& row) -> Status {
+  const auto put = [&](const table::Row& row) -> Status {
     if (row.marks.sightings > 0) return {};  // not admitted: it has no row yet
     if (reserved == 0) {
+      if (table.bytes_for(table.rows() + kRowsReserved) > bytes_left) {
+        return Error{Errc::kResource,
+                     fmt::format("snapshot {}: the rows of table '{}' do not fit in memory, after "
+                                 "{} rows of {} bytes",
+                                 snapshot.directory(), name, table.rows(), table.bytes_for(1)),
+                     "use a machine with more memory"};
+      }
       PADDLE_TRY_STATUS(table.reserve(kRowsReserved));
       reserved = kRowsReserved;
     }
@@ -58,7 +66,10 @@ Status load_table(const snapshot::SnapshotReader& snapshot, const std::string& n
     if (table.put({.id = row.id, .marks = {}, .value = row.value, .state = {}})) return {};
     return Error{Errc::kData, fmt::format("snapshot {}: table '{}' has row {} more than once",
                                           snapshot.directory(), name, row.id)};
-  });
+  };
+  PADDLE_TRY_STATUS(snapshot.read_rows(name, put));
+  bytes_left -= std::min(bytes_left, table.bytes_for(table.rows()));
+  return {};
 }
 
 }  // namespace
@@ -72,7 +83,8 @@ Status check_shapes(const snapshot::SnapshotReader& snapshot,
 }
 
 Result<Parameters> Parameters::load(const snapshot::SnapshotReader& snapshot,
-                                    const std::vector<wire::ParameterSpec>& specs) {
+                                    const std::vector<wire::ParameterSpec>& specs,
+                                    std::uint64_t bytes_max) {
   PADDLE_TRY_STATUS(check_shapes(snapshot, specs));
   const wire::ParameterSet set = set_to_read(specs, snapshot.info().seed);
   Parameters parameters;
@@ -83,7 +95,7 @@ Result<Parameters> Parameters::load(const snapshot::SnapshotReader& snapshot,
     if (specs[i].sparse()) {
       auto& table = parameters.tables_[i];
       table = std::make_unique<table::SparseTable>(set, static_cast<std::uint32_t>(i));
-      PADDLE_TRY_STATUS(load_table(snapshot, specs[i].name(), *table));
+      PADDLE_TRY_STATUS(load_table(snapshot, specs[i].name(), *table, bytes_max));
       continue;
     }
     PADDLE_TRY(parameters.dense_[i], snapshot.read_dense_value(specs[i].name()));

@@ -36,12 +36,14 @@ Status check_shapes(const snapshot::SnapshotReader& snapshot,
 class Parameters {
  public:
   // Loads the parameters in `specs`, by name. kData: the snapshot lacks one of them, has it in
-  // another shape, or is damaged; kResource: no memory.
+  // another shape, or is damaged; kResource: no memory, or the rows need more than `bytes_max`.
   static Result<Parameters> load(const snapshot::SnapshotReader& snapshot,
-                                 const std::vector<wire::ParameterSpec>& specs);
+                                 const std::vector<wire::ParameterSpec>& specs,
+                                 std::uint64_t bytes_max = UINT64_MAX);
 
   // `parameter` and `table` are indices in `specs`.
   std::span<const float> dense(std::size_t parameter) const { return dense_[parameter]; }
+  const table::SparseTable& table(std::size_t table) const { return *tables_[table]; }
   std::uint64_t rows(std::size_t table) const { return tables_[table]->rows(); }
   // Replaces `to` by the rows of the ids, as table::SparseTable::read_to_test() does: an absent row
   // is the mean of the initial values, unless its table draws values for unseen ids. If `distinct`

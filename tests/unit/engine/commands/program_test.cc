@@ -58,7 +58,7 @@ TEST(Program, HelpListsEveryCommandOnStdout) {
   const Outcome help = run({"--help"});
   EXPECT_EQ(help.code, 0);
   for (const char* name :
-       {"version", "pserver", "train", "plan", "test", "predict", "export", "verify"}) {
+       {"version", "pserver", "train", "plan", "test", "predict", "export", "verify", "client"}) {
     EXPECT_TRUE(contains(help.out, std::string("\n  ") + name + " ")) << help.out;
     const Outcome own = run({name, "--help"});
     EXPECT_EQ(own.code, 0);
@@ -71,12 +71,21 @@ TEST(Program, HelpListsEveryCommandOnStdout) {
 TEST(Program, HelpFitsATerminal) {
   std::vector<std::string> helps{run({"--help"}).out};
   for (const char* name : {"version", "pserver", "train", "plan", "test", "predict", "export",
-                           "nearest", "serve", "verify"})
+                           "nearest", "serve", "verify", "client"})
     helps.push_back(run({name, "--help"}).out);
   for (const std::string& help : helps) {
     std::istringstream lines(help);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
   }
+}
+
+TEST(Program, ClientNeedsAProgram) {
+  const Outcome alone = run({"client", "--local"});
+  EXPECT_EQ(alone.code, static_cast<int>(Errc::kUsage));
+  EXPECT_TRUE(contains(alone.error, "client needs --channel_fd and --memory_fd")) << alone.error;
+  const Outcome wrong = run({"client", "--local", "--channel_fd=900", "--memory_fd=901"});
+  EXPECT_EQ(wrong.code, static_cast<int>(Errc::kUsage));
+  EXPECT_TRUE(contains(wrong.error, "--channel_fd=900 is no stream socket")) << wrong.error;
 }
 
 TEST(Program, HelpOfACommandIsThatOfItsFlag) {

@@ -1,0 +1,152 @@
+// `paddle client`: the engine beside a program of the user's own, which trains the job's tables
+// through it.
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/secret.h"
+#include "engine/commands/command.h"
+#include "engine/commands/job_heartbeat.h"
+#include "engine/commands/model_flags.h"
+#include "engine/commands/supervision.h"
+#include "engine/math/allocator.h"
+#include "engine/pserver/shard.h"
+#include "engine/sidecar/exchange.h"
+#include "engine/sidecar/reader.h"
+#include "engine/sidecar/service.h"
+#include "engine/sidecar/training.h"
+
+namespace paddle::commands {
+namespace {
+
+struct ClientFlags {
+  trainer::TrainOptions trainer;
+  std::uint32_t channel_fd = 0;  // 0: not given
+  std::uint32_t memory_fd = 0;
+  std::string snapshot;  // not "": only read its tables
+  bool reads = false;    // only read rows of the job of --pservers
+
+  bool is_reader() const { return reads || !snapshot.empty(); }
+};
+
+// The program decides when to stop; the end of the channel, or of the program, ends this process.
+void live_with_program() {
+  std::signal(SIGTERM, SIG_IGN);
+  std::signal(SIGINT, SIG_IGN);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+Status serve_reader(const ClientFlags& flags, sidecar::Channel& channel,
+                    sidecar::SharedMemory& shared) {
+  if (flags.reads && !flags.snapshot.empty()) {
+    return Error{Errc::kUsage, "--snapshot and --read exclude each other",
+                 "read a snapshot, or a running job"};
+  }
+  const trainer::TrainOptions& job = flags.trainer;
+  const auto session = flags.reads
+                           ? sidecar::read_job({.pservers = job.pservers,
+                                                .port = job.port,
+                                                .job_tag = job.job_tag,
+                                                .key_file = job.key_file,
+                                                .transport = job.transport,
+                                                .connect_timeout = job.connect_timeout})
+                           : sidecar::read_snapshot([&flags] {
+                               return open_snapshot(flags.snapshot, "--snapshot=output/pass-00000");
+                             });
+  return sidecar::serve(channel, shared, *session, nullptr);
+}
+
+Status run_client(const ClientFlags& flags) {
+  UniqueFd memory = take_inherited("PADDLECTL_MEMORY_FD", S_IFREG);
+  const bool is_stop_asked = take_mark("PADDLECTL_STOP_ASKED");
+  if (flags.channel_fd == 0 || flags.memory_fd == 0) {
+    return Error{Errc::kUsage, "client needs --channel_fd and --memory_fd",
+                 "a program starts it, for example with the Python module paddlectl"};
+  }
+  PADDLE_TRY(sidecar::Channel channel,
+             sidecar::Channel::open(UniqueFd(static_cast<int>(flags.channel_fd))));
+  PADDLE_TRY(sidecar::SharedMemory shared,
+             sidecar::SharedMemory::open(UniqueFd(static_cast<int>(flags.memory_fd))));
+  if (!flags.trainer.key_file.empty()) turn_off_cores();
+  static const std::string name =
+      flags.is_reader() ? "reader" : fmt::format("trainer-{}", flags.trainer.trainer_id);
+  set_log_name(name);
+  end_when_out_of_memory(name.c_str(), "pull fewer rows at once, or run fewer trainers on a node");
+  live_with_program();
+  if (flags.is_reader()) return serve_reader(flags, channel, shared);
+  const trainer::TrainOptions& options = flags.trainer;
+  const auto heartbeats = [&options](client::ParameterClient& client,
+                                     bool comes_back) -> std::shared_ptr<void> {
+    return start_heartbeats(options, client, comes_back);
+  };
+  sidecar::Training training({.trainer = options,
+                              .memory = std::move(memory),
+                              .is_stop_asked = is_stop_asked,
+                              .start_heartbeats = heartbeats});
+  return sidecar::serve(channel, shared, training, &training);
+}
+
+std::function<Status()> declare_client(FlagSet& flags) {
+  const auto options = std::make_shared<ClientFlags>();
+  options->trainer.config.clear();
+  flags.number("channel_fd", "descriptor of the socket to the program", options->channel_fd, 3,
+               INT32_MAX);
+  flags.number("memory_fd", "descriptor of the memory that it shares", options->memory_fd, 3,
+               INT32_MAX);
+  flags.text("snapshot", "train nothing: read the tables of this pass-0000N folder",
+             options->snapshot);
+  flags.boolean("read", "train nothing: read the tables of the job of --pservers", options->reads);
+  trainer::TrainOptions& trainer = options->trainer;
+  flags.text("config", "the job.toml of the job; default: none, the program gives the tables",
+             trainer.config);
+  flags.repeated("set", "KEY=VALUE in place of job.toml's; repeatable", trainer.overrides);
+  flags.number("trainer_id", "rank of this trainer, from 0 to num_gradient_servers - 1",
+               trainer.trainer_id, 0, kCountMax);
+  flags.number("num_gradient_servers", "number of trainers of the job",
+               trainer.num_gradient_servers, 1, pserver::kTrainersMax);
+  flags.list("pservers", "HOST[:PORT],... of the pservers, in the same order for all trainers",
+             trainer.pservers);
+  flags.number("port", "first port of a pserver that --pservers names without one", trainer.port, 1,
+               kPortMax);
+  flags.number("ports_num", "number of ports for dense parameters of each pserver",
+               trainer.ports_num, 0, kPortsMax);
+  flags.number("ports_num_for_sparse", "number of ports for sparse tables of each pserver",
+               trainer.ports_num_for_sparse, 0, kPortsMax);
+  flags.boolean("local", "train in this process alone, without pservers", trainer.local);
+  flags.text("save_dir", "folder of the snapshots pass-00000 ...", trainer.save_dir);
+  flags.number("start_pass", "continue after pass start_pass - 1 of --save_dir", trainer.start_pass,
+               0, kCountMax);
+  flags.boolean("resume", "continue from the newest snapshot in --save_dir, if there is one",
+                trainer.resume);
+  flags.boolean("from_scratch", "move snapshots in --save_dir aside, unless it resumes",
+                trainer.from_scratch);
+  flags.text("init_model_path", "snapshot to start from, with passes counted from 0",
+             trainer.init_model_path);
+  flags.text("job_tag", "name of the job; the same for all of its processes", trainer.job_tag);
+  flags.text("key_file", kKeyFileHelp, trainer.key_file);
+  flags.text("transport", kTransportHelp, trainer.transport);
+  flags.number("connect_timeout", "seconds to wait for the pservers to listen",
+               trainer.connect_timeout, 1, 3600);
+  flags.number("incarnation", "number of this start of the trainer; rises with every restart",
+               trainer.incarnation, 0, UINT32_MAX);
+  return [options] { return run_client(*options); };
+}
+
+}  // namespace
+
+const Command kClientCommand{"client", "serve a program that trains tables itself",
+                             R"(usage: paddle client --channel_fd=N --memory_fd=M [flags]
+
+A program starts it, and sends requests: docs/client.md, proto/PROTOCOL.md.
+)",
+                             declare_client};
+
+}  // namespace paddle::commands
