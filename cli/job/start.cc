@@ -233,11 +233,15 @@ Result<NodeId> id_of(const PlannedProcess& process, Role role) {
   return Error{Errc::kData, fmt::format("'{}' is not the name of a process", name), ""};
 }
 
-Status write_keys(Member& member, const PlannedProcess& process, Bytes keys) {
-  Status written = member.client->write_keys(process.spec.job, process.spec.name, keys);
+Status write_keys(Member& member, const std::string& job, const std::string& name, Bytes keys) {
+  Status written = member.client->write_keys(job, name, keys);
   ::explicit_bzero(keys.data(), keys.size());
   return written;
 }
+
+// The key file for programs that read rows while the job runs. It lies on the node of trainer 0,
+// which may read all rows anyway.
+constexpr const char* kReaderKeys = "reader";
 
 // Gives every process the keys of its own pairs, made from a secret that is not kept here.
 Status deal_keys(ClusterSession& session, const JobPlan& plan) {
@@ -250,19 +254,23 @@ Status deal_keys(ClusterSession& session, const JobPlan& plan) {
   return session.each([&](Member& member) -> Status {
     for (std::size_t i = 0; i < plan.pservers.size(); ++i) {
       if (plan.pservers[i].node != member.node) continue;
-      PADDLE_TRY_STATUS(
-          write_keys(member, plan.pservers[i], encode_keys(secret, pservers[i], true, {})));
+      PADDLE_TRY_STATUS(write_keys(member, plan.job, plan.pservers[i].spec.name,
+                                   encode_keys(secret, pservers[i], true, {})));
     }
     for (const PlannedProcess& trainer : plan.trainers) {
       if (trainer.node != member.node) continue;
       PADDLE_TRY(const NodeId id, id_of(trainer, Role::kTrainer));
+      if (id.index == 0 && !pservers.empty()) {
+        PADDLE_TRY_STATUS(write_keys(member, plan.job, kReaderKeys,
+                                     encode_keys(secret, {Role::kReader, 0}, false, pservers)));
+      }
       // In each pair of trainers, the one with the lower id listens.
       std::vector<NodeId> servers = pservers;
       for (std::uint32_t other = 0; plan.trainers_talk && other < id.index; ++other) {
         servers.push_back({Role::kTrainer, other});
       }
-      PADDLE_TRY_STATUS(
-          write_keys(member, trainer, encode_keys(secret, id, plan.trainers_talk, servers)));
+      PADDLE_TRY_STATUS(write_keys(member, plan.job, trainer.spec.name,
+                                   encode_keys(secret, id, plan.trainers_talk, servers)));
     }
     return {};
   });

@@ -69,6 +69,36 @@ TEST_F(StartTest, EveryProcessGetsTheKeysOfItsOwnPairsOnly) {
   EXPECT_FALSE(two.node(1).files.contains("jobs/j/keys/pserver-0"));
 }
 
+// They say nothing to a node that could not read the rows before.
+TEST_F(StartTest, AReadersKeysLieOnTheNodeOfTrainer0Only) {
+  FakeCluster two(2);
+  JobPlan plan = plan_;
+  plan.pservers[0].spec.name = "pserver-0";
+  for (const std::size_t i : {0U, 1U}) {
+    PlannedProcess trainer;
+    trainer.node = 1 - i;
+    trainer.spec.job = plan.job;
+    trainer.spec.name = fmt::format("trainer-{}", i);
+    plan.trainers.push_back(trainer);
+  }
+  two.node(0).on_start = [](remote::FakeNode&, remote::ProcessStatus& status) {
+    status.phase = remote::Phase::kReady;
+  };
+  ClusterSession session = two.session();
+  ASSERT_TRUE(start_job(two.context, session, plan));
+  EXPECT_FALSE(two.node(0).files.contains("jobs/j/keys/reader"));
+  ASSERT_TRUE(two.node(1).files.contains("jobs/j/keys/reader"));
+  const auto keys_of = [&](int node, const std::string& name) {
+    return *JobKeys::decode(as_bytes(two.node(node).files["jobs/j/keys/" + name]));
+  };
+  const NodeId pserver{Role::kPserver, 0}, reader{Role::kReader, 0}, trainer{Role::kTrainer, 0};
+  const JobKeys of_reader = keys_of(1, "reader");
+  EXPECT_TRUE(equal_constant_time(of_reader.pair(reader, pserver)->reveal(),
+                                  keys_of(0, "pserver-0").pair(reader, pserver)->reveal()));
+  EXPECT_FALSE(of_reader.pair(trainer, pserver)) << "it cannot pass for a trainer";
+  EXPECT_FALSE(keys_of(1, "trainer-0").pair(reader, pserver));
+}
+
 // Its nodes list it in another order than that of its ranks.
 TEST_F(StartTest, ARestartDealsNewKeysByTheNamesOfTheProcesses) {
   FakeCluster two(2);
