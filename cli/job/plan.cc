@@ -15,6 +15,11 @@
 #include "cli/watch/metrics_line.h"
 
 namespace paddle::cli {
+
+// The Python module's files: names relative to its folder, and texts. Defined in python_module.cc,
+// which cmake/EmbedPython.cmake writes.
+extern const std::vector<std::pair<std::string_view, std::string_view>> kPythonModule;
+
 namespace {
 
 // The time for which trainers wait for each other (kPeerDeadline in engine/client/lanes.h).
@@ -223,6 +228,7 @@ struct Planner {
     const auto& interfaces = network.interfaces;
     spec.defaults.merge(network_environment(network.addresses[trainer.node],
                                             interfaces.empty() ? "" : interfaces[trainer.node]));
+    spec.first_folders.emplace("PYTHONPATH", "{root}/" + python_folder());
     spec.program = "";
     spec.arguments = workspace.command;
     if (!workspace.venv.empty()) {
@@ -255,6 +261,15 @@ struct Planner {
     }
   }
 
+  // The folder with the Python module, where programs of the user's own import it.
+  std::string python_folder() const { return job_folder(request.job) + "/python"; }
+  void add_python_module(std::vector<remote::PushItem>& items) const {
+    for (const auto& [name, text] : kPythonModule) {
+      items.push_back({"", fmt::format("{}/paddlectl/{}", python_folder(), name)});
+      items.back().content = text;
+    }
+  }
+
   // Each node gets the common files and the data of its own trainers; trainer 0's node also gets
   // the test set. The job.toml of all nodes is the resolved one, so no process there knows of
   // --set.
@@ -280,6 +295,7 @@ struct Planner {
             {"", fmt::format("{}/{}", workspace_folder(request.job), path), false, target});
       }
       if (request.from && node == placement.trainers.front()) add_start_snapshot(pushed.items);
+      if (!workspace.command.empty() && trainers_on(node) > 0) add_python_module(pushed.items);
       plan.files.push_back(std::move(pushed));
     }
   }

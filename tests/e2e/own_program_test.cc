@@ -57,6 +57,29 @@ TEST_F(OwnProgram, AJobWithoutPserversRunsStopsAndGoesOn) {
   EXPECT_TRUE(cluster.nothing_left());
 }
 
+TEST_F(OwnProgram, HasThePythonModuleOfThisReleaseAndItsOwnPythonpathBehindIt) {
+  cluster.folder().write("own/train.sh",
+                         "echo paths $PYTHONPATH\n"
+                         "cp -r ${PYTHONPATH%%:*}/paddlectl $PADDLE_INIT_SAVE_DIR/module\n");
+  const Outcome trained = train({"--trainers", "1", "--env", "PYTHONPATH=/mine", "--name", "job"});
+  ASSERT_EQ(trained.code, 0) << trained.output;
+  const std::string log = cluster.run({"logs", "job"}).output;
+  EXPECT_NE(log.find("/jobs/job/python:/mine"), std::string::npos) << log;
+  namespace fs = std::filesystem;
+  std::size_t files = 0;
+  for (const auto& file :
+       fs::directory_iterator(fs::path(TEMPLATES_FOLDER) / "../python/paddlectl")) {
+    if (!file.is_regular_file()) continue;
+    ++files;
+    const std::string name = "output/job/module/" + file.path().filename().string();
+    EXPECT_EQ(TemporaryFolder::read(cluster.folder() / name), TemporaryFolder::read(file.path()))
+        << name;
+  }
+  EXPECT_GT(files, 3U);
+  EXPECT_EQ(cluster.run({"teardown", "--yes", "--discard"}).code, 0);
+  EXPECT_TRUE(cluster.nothing_left());
+}
+
 TEST_F(OwnProgram, ResultsThatAreNoPlainFilesComeHomeOrAreNamed) {
   cluster.folder().write("own/train.sh",
                          "[ $RANK = 0 ] || exit 0\n"

@@ -147,7 +147,7 @@ class TrainerPage : public testing::Test {
   // The log of the first of two trainers.
   std::string train(const std::string& workspace) {
     trained_ = cluster_.run({"train", "--trainers", "2", "--pservers", "1", "--name", "own",
-                             "--set", "train.passes=3", workspace});
+                             "--restarts", "1", "--set", "train.passes=3", workspace});
     EXPECT_EQ(trained_.code, 0) << trained_.output;
     return TemporaryFolder::read(cluster_.folder() / "output/own/node_0/train.log");
   }
@@ -177,7 +177,7 @@ TEST_F(TrainerPage, ShowsAProgramWhoseFilesAndMetricsComeHome) {
 TEST_F(TrainerPage, NamesEveryVariableAndNoOther) {
   cluster_.folder().write("print/job.toml", "[trainer]\ncommand = [\"env\"]\n");
   const std::string variable =
-      "((?:PADDLE|TRAINING|MASTER|RANK|WORLD|LOCAL|NCCL|GLOO|FLAGS)[A-Za-z_]*)";
+      "((?:PADDLE|TRAINING|MASTER|RANK|WORLD|LOCAL|NCCL|GLOO|FLAGS|PYTHONPATH)[A-Za-z_]*)";
   const auto set = matches(train("print"), ("(?:^|\n)" + variable + "=").c_str());
   EXPECT_GT(set.size(), 20U);
   std::string page = TemporaryFolder::read(fs::path(DOCS_FOLDER) / "trainer.md");

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/fd.h"
 #include "cli/cluster/ports.h"
 #include "cli/job/folders.h"
 
@@ -116,6 +117,44 @@ TEST(JobPlan, Trap45TheUsersVariablesWinOverOurs) {
     EXPECT_FALSE(sources.contains("FLAGS_selected_gpus")) << "ours";
     EXPECT_FALSE(variables.contains("NCCL_SOCKET_IFNAME"));
   }
+}
+
+// The content is that of the source tree, so it is of the same release as paddlectl.
+TEST(JobPlan, OwnProgramsGetThePythonModuleOnTheNodesOfTrainers) {
+  const ClusterSpec cluster = two_hosts();
+  const auto placement = place_job(cluster, 1, 2);
+  ASSERT_TRUE(placement);
+  const auto modules_of = [](const JobPlan& plan) {
+    std::map<std::size_t, std::map<std::string, std::string>> found;
+    for (const NodeFiles& node : plan.files) {
+      for (const remote::PushItem& item : node.items) {
+        if (item.remote_path.starts_with("jobs/j/python/paddlectl/"))
+          found[node.node][item.remote_path.substr(24)] = item.content.value_or("");
+      }
+    }
+    return found;
+  };
+  Workspace workspace = workspace_of(1);
+  const JobRequest request{"j", "bin/paddle-1", {}};
+  const NodeNetwork network{{"10.0.0.1", "10.0.0.2"}};
+  const auto built_in = plan_job(cluster, request, *placement, network, workspace);
+  ASSERT_TRUE(built_in);
+  EXPECT_TRUE(modules_of(*built_in).empty());
+  EXPECT_TRUE(built_in->trainers[0].spec.first_folders.empty());
+  workspace.command = {"python3", "train.py"};
+  const auto plan = plan_job(cluster, request, *placement, network, workspace);
+  ASSERT_TRUE(plan) << plan.error().message;
+  auto modules = modules_of(*plan);
+  ASSERT_EQ(modules.size(), 1U) << "the second node has a pserver only";
+  EXPECT_TRUE(modules[0].contains("__init__.py"));
+  for (const auto& [name, content] : modules[0]) {
+    const auto source = read_file(std::string(PADDLE_SOURCE_DIR "/python/paddlectl/") + name);
+    ASSERT_TRUE(source) << name;
+    EXPECT_EQ(content, *source) << name;
+  }
+  EXPECT_EQ(plan->trainers[0].spec.first_folders.at("PYTHONPATH"), "{root}/jobs/j/python");
+  EXPECT_FALSE(plan->trainers[0].spec.environment.contains("PYTHONPATH"));
+  EXPECT_TRUE(plan->pservers[0].spec.first_folders.empty());
 }
 
 TEST(JobPlan, WithGpusEachTrainerIsToldItsOwn) {
