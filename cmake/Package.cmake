@@ -16,8 +16,10 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 # The dependencies are the shared libraries of paddlectl and the glibc of paddle-gpu; the other
 # programs have none.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# Some templates train on the text of bible-kjv.
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "bash-completion, bible-kjv, man-db")
+# Some templates train on the text of bible-kjv; the Python module needs numpy.
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "bash-completion, bible-kjv, man-db, python3-numpy")
+# What Python has compiled beside the module is in no package, so it is removed with the module.
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/cmake/prerm)
 include(CPack)
 
 # The copyright file contains our licence and those of all libraries that are linked statically.

@@ -23,6 +23,9 @@ TEST(Installed, PreparesAClusterAndWritesAWorkspace) {
               std::string::npos)
         << made;
   }
+  EXPECT_TRUE(
+      std::filesystem::exists(folder / "usr/lib/python3/dist-packages/paddlectl/__init__.py"))
+      << "python3 looks nowhere below this prefix";
   std::filesystem::create_directory(folder / "work");
   const auto run = [&](std::vector<std::string> arguments) {
     std::vector<std::string> command = {"/usr/bin/env", "--chdir=" + folder.path() + "/work",
@@ -43,6 +46,23 @@ TEST(Installed, PreparesAClusterAndWritesAWorkspace) {
   EXPECT_TRUE(run({"up", "local.toml"}));
   EXPECT_TRUE(run({"teardown", "--yes", "--discard"}));
   EXPECT_FALSE(std::filesystem::exists(folder / "nodes/installed"));
+}
+
+// A prefix that python3 knows: its own folder there is not the one of /usr.
+TEST(Installed, ThePythonModuleIsWherePythonLooks) {
+  const TemporaryFolder folder;
+  Process asked(
+      {"/usr/bin/python3", "-I", "-c",
+       "import site; print(*[f for f in site.getsitepackages() if f.startswith('/usr/local/')])"},
+      folder / "asked");
+  if (asked.wait() != 0 || asked.output().size() < 2) GTEST_SKIP() << "python3 has no /usr/local";
+  std::string place = asked.output();
+  place.resize(place.find_first_of(" \n"));
+  Process install({"/usr/bin/env", "PATH=/usr/bin:/bin", "DESTDIR=" + folder.path(), CMAKE_PROGRAM,
+                   "--install", BUILD_FOLDER, "--prefix", "/usr/local"},
+                  folder / "installed");
+  ASSERT_EQ(install.wait(), 0) << install.output();
+  EXPECT_TRUE(std::filesystem::exists(folder.path() + place + "/paddlectl/__init__.py")) << place;
 }
 
 }  // namespace
