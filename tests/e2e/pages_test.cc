@@ -105,6 +105,46 @@ TEST(Tutorial, RunsAsItStandsAndLearnsAllButTheNoise) {
   EXPECT_FALSE(fs::exists(folder / ".paddlectl")) << "the page leaves files on its nodes";
 }
 
+// The ten minutes of python.md: a torch program before and after its ten lines.
+TEST(PythonPage, ItsTenLinesMoveATableToThePservers) {
+  std::string script = "set -eux\n";
+  for (const Block& block : blocks_of("python.md")) {
+    if (block.kind == "sh") script += block.text;
+  }
+  const TemporaryFolder folder;
+  const std::string path = "PATH=" + fs::path(PADDLECTL_PROGRAM).parent_path().string() + ":" +
+                           fs::path(PADDLE_PROGRAM).parent_path().string() + ":/usr/bin:/bin";
+  for (const char* const needed : {"patch --version", "python3 -c 'import numpy, torch'"}) {
+    if (Process({"/bin/sh", "-c", needed}, folder / "needed", {path}).wait() != 0)
+      GTEST_SKIP() << "there is no " << needed;
+  }
+  script = replaced(script, "port = 7164", fmt::format("port = {}", free_ports(4)));
+  folder.write("page.sh", script);
+  Process page({"/usr/bin/env", "-C", folder.path(), "/bin/sh", "page.sh"}, folder / "page.txt",
+               {"HOME=" + folder.path(), path, "PYTHONPATH=" PYTHON_FOLDER});
+  ASSERT_EQ(page.wait(kTutorialDeadline), 0) << page.output();
+
+  const std::string log = TemporaryFolder::read(folder / "output/first/node_0/train.log");
+  const std::size_t last = log.find("epoch 5: AUC ");
+  ASSERT_NE(last, std::string::npos) << log;
+  EXPECT_GT(std::stod(log.substr(last + 13)), 0.8) << log;  // 0.9 is the best, 0.5 is no model
+  EXPECT_NE(page.output().find("\n(3, 8)\n"), std::string::npos) << page.output();
+  EXPECT_FALSE(fs::exists(folder / ".paddlectl")) << "the page leaves files on its nodes";
+}
+
+TEST(PythonPage, ItsPiecesOfProgramsAreWellFormed) {
+  if (!fs::exists("/usr/bin/python3")) GTEST_SKIP() << "there is no python3";
+  const TemporaryFolder folder;
+  std::string program;
+  for (const Block& block : blocks_of("python.md")) {
+    if (block.kind == "python") program += block.text + "\n";
+  }
+  EXPECT_FALSE(program.empty());
+  Process compiled({"/usr/bin/python3", "-m", "py_compile", folder.write("page.py", program)},
+                   folder / "compiled.txt");
+  EXPECT_EQ(compiled.wait(), 0) << compiled.output();
+}
+
 TEST(Recipes, AreOneForEachRowOfThePagesTable) {
   const std::string page = TemporaryFolder::read(fs::path(DOCS_FOLDER) / "recipes.md");
   const auto all = files_of("recipes.md");

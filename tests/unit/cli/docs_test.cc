@@ -195,6 +195,17 @@ TEST(Docs, ReadmeShowsRatiosThatWereMeasured) {
     EXPECT_NE(measured.find("| " + ratio + " |"), std::string::npos) << ratio;
 }
 
+// The lines of a torch program that change are those that the tutorial patches, which a test runs.
+TEST(Docs, ReadmeShowsTheTorchLinesThatAreTested) {
+  const std::string page = text_of("docs/python.md");
+  const std::string readme = text_of("README.md");
+  const std::size_t begin = readme.find("```diff\n");
+  ASSERT_NE(begin, std::string::npos);
+  const std::string lines = readme.substr(begin + 8, readme.find("```", begin + 8) - begin - 8);
+  EXPECT_NE(page.find(" @@\n" + lines + "END\n"), std::string::npos) << lines;
+  EXPECT_EQ(matches("\n" + lines, R"re(\n(\+[^\n]+))re").size(), 10U) << lines;
+}
+
 // Further digits depend on the CPU and on awk.
 TEST(Docs, LinesOfTrainingShowTwoDigits) {
   for (const char* const page : {"README.md", "docs/tutorial.md"}) {
