@@ -262,8 +262,8 @@ Status check_figures(const config::JobConfig& job, const trainer::Model& model) 
   return trainer::EarlyStop::check(job.train, trainer::figures_of(model.read(trainer::Score())));
 }
 
-// Options of a trainer that starts from the beginning; continue_from_servers() changes them for one
-// that does not. kUsage, kData: its data files.
+// Options of a trainer that starts from the beginning; trainer::continue_from_servers() changes
+// them for one that does not. kUsage, kData: its data files.
 Result<trainer::LoopOptions> loop_options(const trainer::TrainOptions& options,
                                           const config::JobConfig& job) {
   const std::string folder = config::folder_of(options.config);
@@ -333,27 +333,6 @@ bool returns_to_group(const trainer::TrainOptions& options, const wire::Paramete
                       const UniqueFd& memory) {
   return memory && options.incarnation > 1 && parameters.trainers_return() &&
          parameter::has_group(parameters);
-}
-
-// Every trainer continues at the position of the pservers.
-void continue_from_servers(const client::ParameterClient& client, trainer::LoopOptions& loop) {
-  const client::JobProgress progress = client.progress();
-  loop.start_pass = static_cast<std::uint32_t>(progress.passes);
-  loop.batches_done = progress.batches;
-  loop.barriers_done = progress.pauses;
-  loop.furthest = progress.furthest;
-  loop.begins_within_pass = loop.begins_within_pass || progress.is_within_pass;
-  if (const auto& origin = progress.origin) {
-    loop.train_data.origin = data::PassOrigin{static_cast<std::uint32_t>(origin->pass()),
-                                              origin->batches(), origin->records()};
-  }
-  loop.repeats_pass_end =
-      progress.passes > progress.passes_loaded && progress.batches == 0 && !progress.is_within_pass;
-  if (progress.passes >= loop.train.passes) {
-    log_info("all {} passes are done", loop.train.passes);
-  } else if (progress.passes + progress.batches > 0) {
-    log_info("continuing in {}, after batch {}", pass_words(progress.passes), progress.batches);
-  }
 }
 
 // kData: the job goes on within a pass that this trainer began with data of another content.
@@ -511,7 +490,7 @@ Status run_session(TrainerProcess& process) {
   }
   loop.restored_from = process.restored_from;
   loop.gradient_limit = parameter::gradient_limit(process.parameters);
-  continue_from_servers(client, loop);
+  trainer::continue_from_servers(client, loop);
   if (Status same = check_data(client, loop); !same) {
     client.abandon(same.error());
     return same;
@@ -568,7 +547,7 @@ Status run_sessions(TrainerProcess& process) {
 }
 
 Status train(trainer::TrainOptions options) {
-  const UniqueFd memory = take_inherited("PADDLECTL_MEMORY_FD", S_IFREG);
+  const UniqueFd memory = take_trainer_memory();
   // The process before this one failed when the job was asked to stop: this one joins to be saved
   // with the others.
   take_early_signals(take_mark("PADDLECTL_STOP_ASKED"));

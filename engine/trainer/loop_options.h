@@ -38,7 +38,8 @@ struct LoopOptions {
   // Some trainer has trained a batch of start_pass. Set on trainer 0, and on all ranks of a group.
   bool begins_within_pass = false;
   // The pass before start_pass ended while the pservers ran, perhaps while this trainer's process
-  // was down. barriers_done counts the barriers of all trainers since that end.
+  // was down, and this trainer has no batch of start_pass on all ports. barriers_done counts the
+  // barriers of all trainers since that end.
   bool repeats_pass_end = false;
   std::uint64_t barriers_done = 0;
   client::TrainerPosition furthest;  // this trainer's furthest position on any port

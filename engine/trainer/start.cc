@@ -104,6 +104,26 @@ Status start_training(const TrainOptions& options, client::ParameterClient& clie
   return client.ready();
 }
 
+void continue_from_servers(const client::ParameterClient& client, LoopOptions& loop) {
+  const client::JobProgress progress = client.progress();
+  loop.start_pass = static_cast<std::uint32_t>(progress.passes);
+  loop.batches_done = progress.batches;
+  loop.barriers_done = progress.pauses;
+  loop.furthest = progress.furthest;
+  loop.begins_within_pass = loop.begins_within_pass || progress.is_within_pass;
+  if (const auto& origin = progress.origin) {
+    loop.train_data.origin = data::PassOrigin{static_cast<std::uint32_t>(origin->pass()),
+                                              origin->batches(), origin->records()};
+  }
+  loop.repeats_pass_end =
+      progress.passes > progress.passes_loaded && progress.batches == 0 && !progress.is_within_pass;
+  if (progress.passes >= loop.train.passes) {
+    log_info("all {} passes are done", loop.train.passes);
+  } else if (progress.passes + progress.batches > 0) {
+    log_info("continuing in {}, after batch {}", pass_words(progress.passes), progress.batches);
+  }
+}
+
 Result<std::unique_ptr<ReplayLog>> open_replay_log(UniqueFd memory,
                                                    const wire::ParameterSet& parameters,
                                                    const client::ParameterClient& client,

@@ -12,6 +12,7 @@
 #include "engine/client/parameter_client.h"
 #include "engine/snapshot/reader.h"
 #include "engine/trainer/connection.h"
+#include "engine/trainer/loop_options.h"
 #include "engine/trainer/replay_log.h"
 
 namespace paddle::trainer {
@@ -39,6 +40,10 @@ using OnResume = std::function<Status(const snapshot::SnapshotReader& snapshot)>
 // snapshot is taken for --resume.
 Status start_training(const TrainOptions& options, client::ParameterClient& client,
                       std::string& restored_from, const OnResume& on_resume);
+
+// After start_training(): every trainer continues at the position of the pservers, and `loop` gets
+// what is known of this trainer's earlier processes.
+void continue_from_servers(const client::ParameterClient& client, LoopOptions& loop);
 
 // Opens the memory that successive processes of this trainer share; null if the supervisor provides
 // none, or the job's trainers do not return. `dense` are the trainer's dense parameters.

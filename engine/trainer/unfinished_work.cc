@@ -6,7 +6,10 @@
 
 namespace paddle::trainer {
 
+// INVARIANT: a trainer pushes in a pass only after it has finished the end of the pass before, and
+// the decision there. So a push that only some ports have is all that its earlier process left.
 Status UnfinishedWork::run() {
+  if (client_.progress().is_split) return repeat_push();
   if (options_.repeats_pass_end) return repeat_pass_end(options_.start_pass - 1);
   if (options_.train.has_decisions()) PADDLE_TRY_STATUS(decide_at_start());
   return repeat_push();

@@ -3,7 +3,7 @@
 //
 //   lost during                             the new process
 //   a batch                                 trains it again, and does not count it again
-//   a push that only some ports have        pushes the same bits to the others
+//   a push that only some ports have        pushes the same bits to the others, and nothing else
 //   the test that follows a batch           tests before the next batch
 //   the end of a pass                       asks for the totals again: report, save, test, decide
 //   the barrier after a save                tests, and goes to the next pass

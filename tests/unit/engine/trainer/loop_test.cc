@@ -205,6 +205,24 @@ TEST_F(LoopTest, APushIsLostWhenNoProcessHasIt) {
   EXPECT_FALSE(loses_push());
 }
 
+// The first push of a pass: all that comes before it is over, and is not done again.
+TEST_F(LoopTest, APushOfTheNextPassIsLostBeforeTheEndOfThePassIsRepeated) {
+  client_.at.is_split = true;
+  options_.start_pass = 1;
+  options_.barriers_done = 1;
+  MetricsFile metrics = *MetricsFile::open("");
+  for (const bool repeats_pass_end : {true, false}) {
+    for (const char* const best : {"", "rmse"}) {
+      options_.repeats_pass_end = repeats_pass_end;
+      options_.train.best = best;
+      Loop loop(options_, dictionary_, *model_, client_, metrics);
+      EXPECT_FALSE(loop.run());
+      EXPECT_TRUE(loop.has_lost_push());
+      EXPECT_EQ(client_.calls, "");
+    }
+  }
+}
+
 // Rows that are pushed without rounds may be batches behind the dense gradients.
 TEST_F(LoopTest, APushIsRepeatedThoughTheOtherKindIsBatchesBehindIt) {
   ASSERT_TRUE(client_.pull_dense(model_->dense()));
