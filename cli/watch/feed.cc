@@ -199,6 +199,7 @@ void JobFeed::take(const ProcessOnNode& process, const MetricsLine& line) {
     summary_.first_cost = first;
     knows_first_batch_ = true;
   }
+  if (line.kind != "train" && line.kind != "pass") return;
   // A user's own program may write no cost at all.
   const auto cost = line.number("current_cost") ? line.number("current_cost") : line.cost;
   if (cost || line.cost_is_null || process.status.reports) watch_cost(cost.value_or(std::nan("")));

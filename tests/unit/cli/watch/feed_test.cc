@@ -103,6 +103,13 @@ TEST_F(Feed, AProgramOfOnesOwnThatWritesNoCostDoesNotDiverge) {
                "\n";
     EXPECT_EQ(look(), "pass 1/2\n") << cost;
   }
+  // Neither does one whose lines of other kinds have a cost that is not finite.
+  for (const char* const kind : {"save", "test", "mine"}) {
+    metrics += fmt::format(R"({{"kind":"{}","pass":0,"batch":3,"cost":null,"unix_ms":{}}})", kind,
+                           ++unix_ms) +
+               "\n";
+    EXPECT_EQ(look().find("diverges"), std::string::npos) << kind;
+  }
   metrics += R"({"kind":"train","pass":0,"passes":2,"batch":4,"cost":null,"unix_ms":999500})"
              "\n";
   EXPECT_NE(look().find("warning: training diverges: the cost is nan"), std::string::npos);
