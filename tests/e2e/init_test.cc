@@ -19,9 +19,7 @@ namespace fs = std::filesystem;
 std::vector<std::string> template_names() {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(TEMPLATES_FOLDER)) {
-    const std::string name = entry.path().filename();
-    const bool is_workspace = name != "platforms" && name != "providers" && name != "report";
-    if (is_workspace) names.push_back(name);
+    if (fs::exists(entry.path() / "job.toml")) names.push_back(entry.path().filename());
   }
   return names;
 }
