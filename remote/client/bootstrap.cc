@@ -90,7 +90,7 @@ constexpr std::string_view kPrepare =
     "for e in \"$r\"/jobs/*; do [ ! -e \"$e\" ] || [ -d \"$e\" ] || k=; "
     "for e in $(ls -A \"$e\" 2>/dev/null); do case $e in output|node_*) ;; *) k=;; esac; done; "
     "done; "
-    "[ -n \"$k\" ] || "
+    "[ -n \"$k\" ] || o || "
     "{ echo PADDLECTL-REFUSED $r contains files that paddlectl did not create; exit 1; }; fi; "
     "for i in 1 2 3 4 5 6 7 8; do d=$r; "
     "[ -n \"$p\" ] || [ -d \"$r\" ] || { echo PADDLECTL-AGENT-IS absent; exit; }; "

@@ -105,6 +105,27 @@ TEST_F(AgentTest, ADiskThatIsFullIsNamedAndNotTheNetwork) {
   EXPECT_NE(started.error().hint.find("workdir"), std::string::npos) << started.error().hint;
 }
 
+// Two `up` at a time: the folder is empty when this one looks for marks, and has the mark of the
+// other one when this one lists it.
+TEST_F(AgentTest, AFolderThatAnotherUpPreparesMeanwhileIsOurs) {
+  for (const char* const made : {".paddlectl-node", ".paddlectl-id", "store/objects/x"}) {
+    node_.root = folder_ + "/lab";
+    std::filesystem::create_directories(node_.root + "/bin");
+    const std::string tools = folder_ + "/tools";
+    std::filesystem::create_directories(tools);
+    const std::string ls = write_file(
+        tools + "/ls", fmt::format("#!/bin/sh\nmkdir -p $(dirname {0}/{1}); : > {0}/{1}\n"
+                                   "exec /bin/ls \"$@\"\n",
+                                   node_.root, made));
+    std::filesystem::permissions(ls, std::filesystem::perms::owner_all);
+    PrefixedLauncher launcher(node_, "PATH=" + tools + ":$PATH; export PATH; ");
+    const auto started = bootstrap(launcher, node_, options_, soon());
+    EXPECT_TRUE(started) << made << ": " << started.error().message;
+    EXPECT_TRUE(std::filesystem::exists(node_.root + "/" + made)) << "the test did nothing";
+    std::filesystem::remove_all(node_.root);
+  }
+}
+
 // A tool of the node is where the teardown of another paddlectl comes in between.
 TEST_F(AgentTest, ARootThatATeardownRemovesMeanwhileIsNotMadeAgain) {
   for (const char* tool : {"ls", "mkdir", "head", "sha256sum"}) {
