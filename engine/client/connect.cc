@@ -70,7 +70,8 @@ Result<ShardLinks> connect_links(const ConnectOptions& options) {
           .incarnation = options.incarnation,
           .server = {Role::kPserver, static_cast<std::uint32_t>(server)},
           .job_tag = net::job_tag_of(options.job_tag),
-          .transport = transport};
+          .transport = transport,
+          .gives_up = options.gives_up};
       auto link = net::connect(std::move(client), deadline);
       if (!link) return std::move(link).error().with(fmt::format("pserver {}", server));
       (i < options.ports_num ? links.dense : links.sparse).push_back(*std::move(link));

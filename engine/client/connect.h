@@ -23,9 +23,10 @@ struct ConnectOptions {
   std::uint32_t trainer_id = 0;
   std::uint32_t incarnation = 0;  // rises with every restart of this trainer
   std::string job_tag = {};
-  std::string key_file = {};           // key of the job or of this process; needed beyond loopback
-  std::string transport = "sealed";    // or "always", "clear": engine/net/transport.h
-  std::uint32_t connect_timeout = 20;  // seconds, for all pservers together
+  std::string key_file = {};            // key of the job or of this process; needed beyond loopback
+  std::string transport = "sealed";     // or "always", "clear": engine/net/transport.h
+  std::uint32_t connect_timeout = 20;   // seconds, for all pservers together
+  std::function<bool()> gives_up = {};  // see net::ClientOptions
 };
 
 struct ShardLinks {

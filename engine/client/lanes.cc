@@ -7,10 +7,11 @@
 namespace paddle::client {
 
 ClientLanes::ClientLanes(std::string kind, std::vector<std::unique_ptr<net::Link>> links,
-                         ClientLane::Options options, std::uint16_t first_lane, Duration deadline)
+                         ClientLane::Options options, std::optional<std::uint16_t> first_lane,
+                         Duration deadline)
     : kind_(std::move(kind)), deadline_(deadline) {
   for (auto& link : links) {
-    options.lane = static_cast<std::uint16_t>(first_lane + lanes_.size());
+    if (first_lane) options.lane = static_cast<std::uint16_t>(*first_lane + lanes_.size());
     lanes_.push_back({std::move(link), ClientLane(options)});
   }
 }
@@ -29,6 +30,17 @@ void ClientLanes::on_push(std::uint64_t batches) {
 
 void ClientLanes::interrupt(const Error& why) {
   for (Lane& lane : lanes_) lane.link->interrupt(why);
+}
+
+void ClientLanes::break_off(const Error& why) {
+  const std::scoped_lock lock(break_off_->mutex);
+  if (!break_off_->why) break_off_->why = why;
+}
+
+Status ClientLanes::broken_off() const {
+  const std::scoped_lock lock(break_off_->mutex);
+  if (break_off_->why) return *break_off_->why;
+  return {};
 }
 
 void ClientLanes::abandon(const wire::Abandon& message) {
@@ -74,13 +86,17 @@ Result<Frame> ClientLanes::receive(std::size_t lane, FrameType type, const Place
   }
   const TimePoint started = clock_.now();
   TimePoint heard = started;
+  // The values of rows wait for nothing, so the port is silent for another reason.
+  const Duration silence_max =
+      type == FrameType::kRowValues ? std::min(deadline_, pull_silence_max_) : deadline_;
   while (true) {
-    // The port itself must answer within deadline_; what it waits for must advance within
+    PADDLE_TRY_STATUS(broken_off());
+    // The port itself must answer within silence_max; what it waits for must advance within
     // `patience`.
     const Duration patience =
         std::min(patience_max_, to.core.waits_for_connected() ? kPeerDeadline : deadline_);
     const TimePoint quiet_since = std::max(started, to.core.last_progress());
-    const TimePoint until = std::min(heard + deadline_, quiet_since + patience);
+    const TimePoint until = std::min(heard + silence_max, quiet_since + patience);
     auto frame = to.link->receive(until, place_of);
     if (!frame) return late(lane, frame.error());
     heard = clock_.now();

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
 
 #include "engine/client/lane.h"
@@ -22,8 +24,10 @@ class ClientLanes {
   using Place = std::function<std::vector<std::span<std::byte>>(std::size_t tail_bytes)>;
 
   // `kind` is "dense" or "sparse", for messages; lane numbers start at first_lane.
+  // Nothing there: the lanes have no numbers, as those of a reader.
   ClientLanes(std::string kind, std::vector<std::unique_ptr<net::Link>> links,
-              ClientLane::Options options, std::uint16_t first_lane, Duration deadline);
+              ClientLane::Options options, std::optional<std::uint16_t> first_lane,
+              Duration deadline);
 
   std::size_t size() const { return lanes_.size(); }
   const ClientLane& at(std::size_t lane) const { return lanes_[lane].core; }
@@ -71,6 +75,10 @@ class ClientLanes {
 
   // See net::Link::interrupt(). Any thread may call it.
   void interrupt(const Error& why);
+  // Makes the waiting receive(), and later ones, fail with this error; a port that keeps it waiting
+  // sends a frame every second. The connections stay whole, so that abandon() can follow. Any
+  // thread may call it.
+  void break_off(const Error& why);
   // Sends a last frame on every lane, even while a request is open. It has no answer.
   void abandon(const wire::Abandon& message);
   // While a port waits for other trainers, receive() also checks these lanes: a connection that a
@@ -85,6 +93,8 @@ class ClientLanes {
   }
   // Sets how long a port may be silent.
   void set_deadline(Duration deadline) { deadline_ = deadline; }
+  // Sets how long a port may be silent that owes the values of rows, if shorter.
+  void set_pull_silence(Duration most) { pull_silence_max_ = most; }
 
  private:
   struct Lane {
@@ -92,6 +102,13 @@ class ClientLanes {
     ClientLane core;
   };
 
+  // Of another thread than the one that receives; in memory of its own, as lanes are moved.
+  struct BreakOff {
+    std::mutex mutex;
+    std::optional<Error> why;
+  };
+
+  Status broken_off() const;
   std::string name(std::size_t lane) const;
   Error late(std::size_t lane, const Error& cause) const;
   Status find_closed(std::optional<std::size_t> except) const;
@@ -100,12 +117,14 @@ class ClientLanes {
   std::vector<Lane> lanes_;
   Duration deadline_;
   Duration patience_max_ = Duration::max();
+  Duration pull_silence_max_ = Duration::max();
   std::function<void(const std::string& reason)> on_waiting_;
   SteadyClock clock_;
   TrainerPosition position_;
   LinkPositions link_positions_;
   bool is_behind_ = false;
   const ClientLanes* others_ = nullptr;
+  std::unique_ptr<BreakOff> break_off_ = std::make_unique<BreakOff>();
 };
 
 // A push of one kind of parameters to all shards, in parts of bounded size.

@@ -84,7 +84,7 @@ enum class PassEnd {
   kPause,   // the pass stays open, to be resumed from a snapshot
 };
 
-// One thread makes all calls, except for ask_to_stop() and interrupt().
+// One thread makes all calls, except for ask_to_stop(), interrupt() and break_off().
 class ParameterClient {
  public:
   virtual ~ParameterClient() = default;
@@ -153,6 +153,9 @@ class ParameterClient {
   virtual Status leave() = 0;
   // Makes the waiting call and all later ones fail with this error. Any thread may call it.
   virtual void interrupt(const Error& why) = 0;
+  // Like interrupt(), but the pservers still receive an abandon() that follows; the waiting call
+  // fails within a second or so. Any thread may call it.
+  virtual void break_off(const Error& why) { interrupt(why); }
   // Ends the job for all trainers: this trainer ends with an error, and the others must not wait
   // for it. With kUnreachable the job may continue from its last snapshot.
   virtual void abandon(const Error& why) = 0;

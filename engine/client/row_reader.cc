@@ -68,7 +68,7 @@ Result<ClientLanes> RowReader::open(std::span<const net::Endpoint> ports,
     if (!link) return std::move(link).error().with(fmt::format("pserver {}", server.index));
     links.push_back(*std::move(link));
   }
-  return ClientLanes("sparse", std::move(links), {.job_tag = job_tag}, 0, kSilenceMax);
+  return ClientLanes("sparse", std::move(links), {.job_tag = job_tag}, {}, kSilenceMax);
 }
 
 Status RowReader::check_shards(ClientLanes& lanes, const wire::ParameterSet& parameters) {

@@ -28,6 +28,7 @@ ShardChannels::ShardChannels(ChannelOptions options, Links dense, Links sparse)
       recovery_(options_.parameters, options_.lane.trainer_id, options_.passes) {
   for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
     lanes->set_on_waiting(options_.on_waiting);
+    lanes->set_pull_silence(options_.pull_silence_max);
   }
   dense_.lanes().look_after(sparse_.lanes());
   sparse_.lanes().look_after(dense_.lanes());

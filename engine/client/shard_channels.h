@@ -20,8 +20,9 @@ struct ChannelOptions {
   // Calls work(0) and work(1) at the same time, for the dense part and the rows of a push, and
   // returns when both have returned. Empty: the calling thread does both.
   std::function<void(const std::function<void(std::size_t)>& work)> run_pair = {};
-  DenseChannel::Loans loans = {};     // for dense shards in this process
-  std::uint64_t passes = UINT64_MAX;  // in the whole job
+  DenseChannel::Loans loans = {};               // for dense shards in this process
+  std::uint64_t passes = UINT64_MAX;            // in the whole job
+  Duration pull_silence_max = Duration::max();  // of a port that owes the values of rows
   // Called with what a port waits for, about once a second: "trainers 1, 3 to push step 7".
   std::function<void(const std::string& reason)> on_waiting = {};
 };
@@ -30,7 +31,7 @@ struct ChannelOptions {
 //
 //   one thread     push and pull of dense parameters
 //   one thread     push and pull of rows
-//   any thread     ask_to_stop(), stop_asked(), interrupt()
+//   any thread     ask_to_stop(), stop_asked(), interrupt(), break_off()
 //
 // If both kinds are in rounds, one thread pushes both: such a push reads the last answers on the
 // lanes of both kinds. All else, the push of both kinds at once included, has the lanes alone.
@@ -85,6 +86,10 @@ class ShardChannels {
   void interrupt(const Error& why) {
     dense_.lanes().interrupt(why);
     sparse_.lanes().interrupt(why);
+  }
+  void break_off(const Error& why) {
+    dense_.lanes().break_off(why);
+    sparse_.lanes().break_off(why);
   }
   void abandon(const Error& why);
   JobProgress progress() const;

@@ -38,6 +38,7 @@ class ShardClient final : public ParameterClient, private SnapshotParts {
   bool stop_asked() const override { return shards_->stop_asked() && !is_behind_; }
   Status leave() override;
   void interrupt(const Error& why) override;
+  void break_off(const Error& why) override { shards_->break_off(why); }
   void abandon(const Error& why) override;
   SnapshotParts& snapshots() override { return *this; }
 

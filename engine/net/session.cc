@@ -134,6 +134,10 @@ Result<std::optional<Frame>> ClientSession::on_frame(const Frame& frame) {
       case Refusal::kOtherJob:
         return Error{Errc::kAuth, "refused: it serves another job",
                      "another job may hold the port: paddlectl status"};
+      case Refusal::kManyReaders:
+        return Error{Errc::kResource,
+                     fmt::format("{} readers are connected to this port", kReadersMax),
+                     "end some of them, or read for several users with one reader"};
       case Refusal::kMalformed:
         break;
     }

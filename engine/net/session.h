@@ -28,7 +28,13 @@ enum SessionFrame : std::uint8_t {
 };
 constexpr std::uint8_t kFirstApplicationType = 16;
 
-enum class Refusal : std::uint8_t { kBadProof = 1, kOtherJob = 2, kMalformed = 3 };
+enum class Refusal : std::uint8_t {
+  kBadProof = 1,
+  kOtherJob = 2,
+  kMalformed = 3,
+  kManyReaders = 4,
+};
+constexpr std::size_t kReadersMax = 64;  // proven connections of readers to one port
 
 constexpr Duration kHandshakeDeadline = std::chrono::seconds(2);
 // An unproven peer costs at most kUnprovenBufferBytes + kUnprovenPayloadBytesMax <= 4 KiB of
@@ -77,10 +83,11 @@ class ServerSession {
   Status check(const FrameHeader& header) const;
   // A frame from this side, with no payload yet.
   Frame frame_of(SessionFrame type) const;
+  // The answer to a peer that is not served; close the connection after it.
+  Frame refuse(Refusal why);
 
  private:
   enum class State { kExpectHello, kExpectProof, kProven, kClosed };
-  Frame refuse(Refusal why);
   Frame on_hello(const Frame& frame);
   Frame on_proof(const Frame& frame);
 

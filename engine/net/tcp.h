@@ -45,6 +45,8 @@ struct ClientOptions {
   std::uint64_t job_tag = 0;
   Transport transport = Transport::kSealed;
   bool shares_memory = true;  // uses shared memory instead of TCP if the server is on this host
+  // Whether connect() must end before its deadline; asked between two attempts. Empty: never.
+  std::function<bool()> gives_up = {};
 };
 
 // Connects (retrying refused connections with backoff until the deadline) and proves the key

@@ -215,7 +215,8 @@ Result<std::unique_ptr<Link>> connect(const ClientOptions& options, TimePoint de
     const Duration pause =
         backoff / 2 + Duration(static_cast<std::int64_t>(
                           rng.uniform() * static_cast<double>((backoff / 2).count())));
-    if (link.error().code != Errc::kUnreachable || now() + pause >= deadline) {
+    const bool gives_up = options.gives_up && options.gives_up();
+    if (gives_up || link.error().code != Errc::kUnreachable || now() + pause >= deadline) {
       return std::move(link).error().with(endpoint_text(endpoint));
     }
     std::this_thread::sleep_for(pause);

@@ -30,7 +30,6 @@ namespace {
 constexpr Duration kTimerTick = std::chrono::milliseconds(100);
 constexpr Duration kStopDeadline = std::chrono::seconds(1);  // to send pending replies after stop()
 constexpr Duration kRefusalLogPeriod = std::chrono::seconds(1);
-constexpr std::size_t kReadersMax = 64;  // proven connections of readers
 // Two for each of 4,096 trainers, those of readers, and 256 unproven ones.
 constexpr std::size_t kConnectionsMax = 8192 + kReadersMax + kUnprovenConnectionsMax;
 constexpr std::size_t kConnectionsPerPeerMax = 2;
@@ -117,6 +116,7 @@ class TcpServerImpl final : public TcpServer {
   void add(int fd, const asio::ip::tcp::endpoint& remote);
   void evict_unproven();
   void on_decided(const Connection& connection);
+  bool has_surplus_readers() const;
   void end_surplus(Connection& newest);
   void tick();
   void on_stop();
@@ -314,16 +314,18 @@ void TcpServerImpl::on_decided(const Connection& connection) {
   if (--count->second == 0) unproven_by_source_.erase(count);
 }
 
+// Readers have a limit for all of them together: several may use one key.
+bool TcpServerImpl::has_surplus_readers() const {
+  const auto readers = std::ranges::count_if(
+      connections_, [](const auto& entry) { return entry.second->is_reader(); });
+  return static_cast<std::size_t>(readers) > kReadersMax;
+}
+
 // Limits the connections of one trainer: it needs one, and a second while it reconnects after a
 // loss. Without the limit, a process with the trainer's key could use up all connections and
-// memory. Readers have a limit for all of them together: several may use one key.
+// memory.
 void TcpServerImpl::end_surplus(Connection& newest) {
-  if (newest.is_reader()) {
-    const auto readers = std::ranges::count_if(
-        connections_, [](const auto& entry) { return entry.second->is_reader(); });
-    if (static_cast<std::size_t>(readers) > kReadersMax) refuse(newest, "too many readers");
-    return;
-  }
+  if (newest.is_reader()) return;
   std::size_t count = 0;
   Connection* surplus = nullptr;
   for (const auto& [id, one] : connections_) {
@@ -518,6 +520,10 @@ void TcpServerImpl::on_frame(Connection& connection, Frame&& frame) {
 void TcpServerImpl::on_handshake(Connection& connection, const Frame& frame) {
   auto answer = connection.session.on_frame(clock_.now(), frame);
   if (!answer) return refuse(connection, answer.error().message);
+  // It counts as unproven from here on, so it cannot take a place from the others.
+  if (connection.is_reader() && has_surplus_readers()) {
+    *answer = connection.session.refuse(Refusal::kManyReaders);
+  }
   const bool refused = answer->header.type == kRefused;
   if (refused) log_refused(connection.name, "handshake refused");
   enqueue(connection, std::move(*answer), {}, refused);

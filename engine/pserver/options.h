@@ -11,8 +11,7 @@ namespace paddle::pserver {
 
 constexpr std::uint32_t kTrainersMax = 4096;
 constexpr std::uint32_t kPushPartsMax = 4096;
-constexpr std::uint64_t kMergedBatchesMax = 1ULL << 20U;  // in one push
-constexpr std::uint64_t kBatchSamplesMax = 1ULL << 24U;
+constexpr std::uint64_t kMergedBatchesMax = 1ULL << 20U;   // in one push
 constexpr std::uint64_t kPushBytesMax = 4ULL << 30U;       // one trainer's batch on one shard
 constexpr std::uint64_t kTransferBytesMax = 32ULL << 20U;  // tail of one frame, both ways
 constexpr std::size_t kParameterSetBytesMax = 4U << 20U;

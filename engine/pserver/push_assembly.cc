@@ -49,7 +49,7 @@ Refused PushAssembly::check_totals(const Request& request, const wire::PushPart&
     return protocol_error("{} samples in {} batches, after {}", part.samples(), batches,
                           samples_beside(request.trainer));
   };
-  if (part.samples() > kBatchSamplesMax * batches) return refused();
+  if (part.samples() > parameter::kBatchSamplesMax * batches) return refused();
   begun_ = std::min(begun_ + part.samples(), parameter::kCounterMax + 1);
   if (state_.progress.samples + begun_ > parameter::kCounterMax &&
       samples_beside(request.trainer) + part.samples() > parameter::kCounterMax) {
@@ -66,7 +66,7 @@ Refused PushAssembly::check_totals(const Request& request, const wire::PushPart&
 Refused PushAssembly::check_node(const Request& request, const wire::PushDense& message) const {
   if (!message.has_node_samples()) return {};
   const wire::ParameterSet& set = state_.parameters.set();
-  const std::uint64_t most = kBatchSamplesMax * set.num_trainers();
+  const std::uint64_t most = parameter::kBatchSamplesMax * set.num_trainers();
   if (set.node_groups() && message.node_samples() <= most) return {};
   return protocol_error("trainer {} pushed {} samples of its node; the limit is {}",
                         request.trainer.id, message.node_samples(), set.node_groups() ? most : 0);

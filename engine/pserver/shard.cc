@@ -145,6 +145,14 @@ Refused Shard::handle(Request& request, Part& part,
 
 // A reader has no request that may wait and no state here, so it can hold nothing up.
 Refused Shard::on_reader(const ReaderRequest& request) {
+  const FrameHeader& header = request.frame.header;
+  const FrameHeader plain{.type = header.type,
+                          .job_tag = header.job_tag,
+                          .sender = {Role::kReader, 0},
+                          .incarnation = header.incarnation};
+  if (header != plain) {
+    return protocol_error("a field of the header is not 0, as it must be in a reader's frame");
+  }
   switch (static_cast<FrameType>(request.frame.header.type)) {
     case FrameType::kDescribe:
       return handle(request, &ValueTransfer::on_describe);

@@ -14,6 +14,7 @@ constexpr int kParametersMax = 2048;  // their status at a pass's end fits into 
 // Limit for numbers of batches, rounds, passes and samples; larger numbers are an error or an
 // attack. Two numbers for each of 4,096 trainers fit into a frame's head.
 constexpr std::uint64_t kCounterMax = 1ULL << 48U;
+constexpr std::uint64_t kBatchSamplesMax = 1ULL << 24U;  // of one trainer
 constexpr std::uint64_t kRowWidthMax = 1ULL << 20U;      // floats in one sparse row
 constexpr std::size_t kParameterNameBytesMax = 200;      // leaves room for snapshot suffixes
 constexpr std::uint32_t kEntryCountMax = 60'000;         // sightings, counted in 16 bits

@@ -226,6 +226,29 @@ TEST(ShardReader, IsRefusedAnyOtherRequestAndClosed) {
   EXPECT_TRUE(is(one.push_row(0, 2, 5, 1.0F), FrameType::kPushed));
 }
 
+TEST(ShardReader, OtherFieldsOfItsHeadersAreZero) {
+  OneShard one(test::small_set("sgd", 1), true);
+  one.start();
+  const std::vector<void (*)(FrameHeader&)> changes{
+      [](FrameHeader& header) { header.lane = 1; },
+      [](FrameHeader& header) { header.sequence = 1; },
+      [](FrameHeader& header) { header.step = 1; },
+      [](FrameHeader& header) { header.server_generation = 1; },
+      [](FrameHeader& header) { header.flags = 1; },
+      [](FrameHeader& header) { header.sender.index = 1; },
+  };
+  for (const auto& change : changes) {
+    Frame frame = pull_frame({5});
+    change(frame.header);
+    const auto out = send(one, std::move(frame));
+    expect_refused(out, wire::REFUSAL_PROTOCOL, "a field of the header is not 0");
+    EXPECT_TRUE(out[0].close_after);
+  }
+  Frame frame = pull_frame({5});
+  frame.header.incarnation = 3;  // a part of its identity
+  EXPECT_TRUE(is(send(one, std::move(frame)), FrameType::kRowValues));
+}
+
 TEST(ShardReader, ATrainerCannotDescribe) {
   OneShard one(test::small_set("sgd", 1), true);
   one.start();

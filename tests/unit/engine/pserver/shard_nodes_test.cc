@@ -1,6 +1,7 @@
 // Rounds in which one trainer of a node pushes the sum of its trainers' gradients.
 #include <gtest/gtest.h>
 
+#include "engine/table/parameter_set.h"
 #include "tests/unit/engine/pserver/one_shard.h"
 
 namespace paddle::pserver {
@@ -69,7 +70,7 @@ TEST(ShardNodes, TheSumOfNothingChangesNothing) {
 TEST(ShardNodes, RefusesSumsThatCannotBe) {
   OneShard one(node_set(2));
   one.start();
-  expect_refused(push(one, 0, 1, 2 * kBatchSamplesMax + 1, 1), wire::REFUSAL_PROTOCOL,
+  expect_refused(push(one, 0, 1, 2 * parameter::kBatchSamplesMax + 1, 1), wire::REFUSAL_PROTOCOL,
                  "samples of its node");
   expect_refused(push(one, 0, 1, 1, std::nullopt), wire::REFUSAL_PROTOCOL, "part 0 of a push");
   OneShard plain(test::small_set("sgd", 2));

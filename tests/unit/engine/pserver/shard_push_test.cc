@@ -121,7 +121,7 @@ TEST(ShardPush, TotalsOfPushesThatWaitCountToo) {
 }
 
 TEST(ShardPush, TotalsOfManyPushesThatWaitCountToo) {
-  constexpr std::uint64_t kSamples = kBatchSamplesMax * kMergedBatchesMax;
+  constexpr std::uint64_t kSamples = parameter::kBatchSamplesMax * kMergedBatchesMax;
   constexpr auto kAllowed = static_cast<std::uint32_t>(parameter::kCounterMax / kSamples);
   OneShard one(test::small_set("sgd", kAllowed + 2));
   one.start();
