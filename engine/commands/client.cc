@@ -27,6 +27,9 @@
 namespace paddle::commands {
 namespace {
 
+// A pserver that is stopped (SIGSTOP) answers no pull, and a pull waits for no trainer.
+constexpr Duration kPullSilenceMax = std::chrono::seconds(60);
+
 struct ClientFlags {
   trainer::TrainOptions trainer;
   std::uint32_t channel_fd = 0;  // 0: not given
@@ -65,7 +68,7 @@ Status serve_reader(const ClientFlags& flags, sidecar::Channel& channel,
 }
 
 Status run_client(const ClientFlags& flags) {
-  UniqueFd memory = take_inherited("PADDLECTL_MEMORY_FD", S_IFREG);
+  UniqueFd memory = take_trainer_memory();
   const bool is_stop_asked = take_mark("PADDLECTL_STOP_ASKED");
   if (flags.channel_fd == 0 || flags.memory_fd == 0) {
     return Error{Errc::kUsage, "client needs --channel_fd and --memory_fd",
@@ -82,7 +85,8 @@ Status run_client(const ClientFlags& flags) {
   end_when_out_of_memory(name.c_str(), "pull fewer rows at once, or run fewer trainers on a node");
   live_with_program();
   if (flags.is_reader()) return serve_reader(flags, channel, shared);
-  const trainer::TrainOptions& options = flags.trainer;
+  trainer::TrainOptions options = flags.trainer;
+  options.pull_silence_max = kPullSilenceMax;
   const auto heartbeats = [&options](client::ParameterClient& client,
                                      bool comes_back) -> std::shared_ptr<void> {
     return start_heartbeats(options, client, comes_back);

@@ -11,10 +11,14 @@
 #include <cstring>
 #include <functional>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "base/thread.h"
 
 namespace paddle::commands {
@@ -49,20 +53,52 @@ void send_phase(wire::Phase phase) {
 
 constexpr Duration kPeriod = std::chrono::seconds(1);
 
+constexpr const char* kMemoryVariable = "PADDLECTL_MEMORY_FD";
+// The link of a memfd that the supervisor has made (remote/agent/process/child.cc).
+constexpr std::string_view kMemoryLink = "/memfd:paddlectl-trainer (deleted)";
+
+// The descriptor with this number above 2; -1: the text is no such number.
+int descriptor_of(std::string_view text) {
+  int fd = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), fd);
+  const bool is_whole = error == std::errc() && end == text.data() + text.size();
+  return is_whole && fd > STDERR_FILENO ? fd : -1;
+}
+
+bool is_trainer_memory(int fd) {
+  char link[PATH_MAX];
+  const std::string path = "/proc/self/fd/" + std::to_string(fd);
+  const ssize_t size = ::readlink(path.c_str(), link, sizeof link);
+  if (size < 0 || std::string_view(link, static_cast<std::size_t>(size)) != kMemoryLink)
+    return false;
+  return ::fcntl(fd, F_GET_SEALS) >= 0;  // a file on disk may have that name, but has no seals
+}
+
 }  // namespace
 
 UniqueFd take_inherited(const char* variable, mode_t kind) {
   const char* const text = std::getenv(variable);
   if (text == nullptr) return {};
-  int fd = -1;
-  const auto [end, error] = std::from_chars(text, text + std::strlen(text), fd);
+  const int fd = descriptor_of(text);
   struct stat status {};
-  const bool is_right = error == std::errc() && *end == '\0' && fd > STDERR_FILENO &&
-                        ::fstat(fd, &status) == 0 && (status.st_mode & S_IFMT) == kind;
+  const bool is_right = fd >= 0 && ::fstat(fd, &status) == 0 && (status.st_mode & S_IFMT) == kind;
   ::unsetenv(variable);
   if (!is_right) return {};
   ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   return UniqueFd(fd);
+}
+
+// INVARIANT: nothing is ever written to a file that is not the supervisor's.
+UniqueFd take_trainer_memory() {
+  const char* const number = std::getenv(kMemoryVariable);
+  if (number == nullptr) return {};
+  if (is_trainer_memory(descriptor_of(number))) return take_inherited(kMemoryVariable, S_IFREG);
+  log_warning(
+      "{} is not the supervisor's: the launcher must pass descriptor {} on, or a lost trainer "
+      "cannot repeat its push",
+      kMemoryVariable, escape_control(number));
+  ::unsetenv(kMemoryVariable);
+  return {};
 }
 
 bool take_mark(const char* variable) {

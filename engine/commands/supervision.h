@@ -23,6 +23,10 @@ namespace paddle::commands {
 // the descriptor; no child of this process gets it. Empty: none was handed over, or its kind is not
 // `kind` (S_IFIFO, S_IFREG).
 UniqueFd take_inherited(const char* variable, mode_t kind);
+// The memory of PADDLECTL_MEMORY_FD, which all processes of this trainer share. Empty, with a
+// warning in the log, if the descriptor is something else: a launcher that closes descriptors
+// leaves the variable, and the number may be that of a file of the user's own by then.
+UniqueFd take_trainer_memory();
 // Whether the variable was set; removes it from the environment.
 bool take_mark(const char* variable);
 

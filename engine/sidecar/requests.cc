@@ -137,6 +137,16 @@ Result<std::string> Fields::text_or(std::string_view name, std::string_view othe
   return find(name) == nullptr ? std::string(otherwise) : text(name);
 }
 
+Status Fields::read_reason(Error& why) const {
+  PADDLE_TRY(std::string message, text("message"));
+  PADDLE_TRY(const std::string kind, text_or("kind", "failed"));
+  if (kind != "failed" && kind != "unreachable") {
+    return misuse("'kind' must be failed or unreachable");
+  }
+  why = Error{kind == "failed" ? Errc::kFailed : Errc::kUnreachable, std::move(message)};
+  return {};
+}
+
 Result<Range> Fields::range(std::string_view name) const {
   return range_of(find(name), name);
 }
@@ -174,12 +184,9 @@ Result<JsonObject> Requests::train(const Fields& fields) {
     return training_->share(pattern);
   }
   if (op == "abandon") {
-    PADDLE_TRY(const std::string message, fields.text("message"));
-    PADDLE_TRY(const std::string kind, fields.text_or("kind", "failed"));
-    if (kind != "failed" && kind != "unreachable") {
-      return misuse("'kind' must be failed or unreachable");
-    }
-    return training_->abandon({kind == "failed" ? Errc::kFailed : Errc::kUnreachable, message});
+    Error why;
+    PADDLE_TRY_STATUS(fields.read_reason(why));
+    return training_->abandon(why);
   }
   return misuse(fmt::format("unknown op '{}'", escape_control(op)));
 }
@@ -258,16 +265,18 @@ Result<std::vector<Requests::Asked>> Requests::asked(const Fields& fields) {
 
 // Makes `ids` the ids of a pull, ascending and without repeats, and writes the row of each.
 void Requests::sort_ids(const Asked& one, std::vector<std::uint64_t>& ids) {
-  ids.assign(one.ids.begin(), one.ids.end());
+  // A copy, so that nothing below depends on memory that the program may change.
+  asked_ids_.assign(one.ids.begin(), one.ids.end());
+  ids = asked_ids_;
   if (std::ranges::adjacent_find(ids, std::greater_equal()) == ids.end()) {
     std::iota(one.index.begin(), one.index.end(), 0U);
     return;
   }
-  reads_.add(one.ids);
+  reads_.add(asked_ids_);
   reads_.sort_into(ids, nullptr);
   lookup_.build(ids);
-  for (std::size_t i = 0; i < one.ids.size(); ++i) {
-    one.index[i] = static_cast<std::uint32_t>(lookup_(one.ids[i]));
+  for (std::size_t i = 0; i < asked_ids_.size(); ++i) {
+    one.index[i] = static_cast<std::uint32_t>(lookup_(asked_ids_[i]));
   }
 }
 
@@ -306,7 +315,9 @@ Result<JsonObject> Requests::pull(std::uint32_t number, const Fields& fields) {
 Result<JsonObject> Requests::release(const Fields& fields) {
   PADDLE_TRY(const JsonValue* const list, fields.list("pulls"));
   PADDLE_TRY(const auto numbers, wholes_of(list, "pulls"));
-  for (const std::uint64_t number : numbers) pulls_.erase(static_cast<std::uint32_t>(number));
+  for (const std::uint64_t number : numbers) {
+    if (number <= UINT32_MAX) pulls_.erase(static_cast<std::uint32_t>(number));
+  }
   return JsonObject();
 }
 

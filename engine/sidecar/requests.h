@@ -35,6 +35,8 @@ class Fields {
   // `otherwise` if the field is missing. Numbers are finite.
   Result<double> number_or(std::string_view name, double otherwise) const;
   Result<std::string> text_or(std::string_view name, std::string_view otherwise) const;
+  // Sets the error with which an abandon request ends the job.
+  Status read_reason(Error& why) const;
 
  private:
   const JsonValue* find(std::string_view name) const;
@@ -98,6 +100,7 @@ class Requests {
   std::map<std::uint32_t, std::vector<Pulled>> pulls_;  // by number of the request
   // Gradients of the last push, which must not change before the next call, and of this one.
   Gradients pushed_, pushing_;
+  std::vector<std::uint64_t> asked_ids_;  // of the table at work
   nn::TableReads reads_;
   nn::RowLookup lookup_;
 };

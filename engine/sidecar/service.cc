@@ -47,12 +47,14 @@ class Service {
     for (;;) {
       PADDLE_TRY(auto request, channel_.read());
       if (!request) return {};
-      if (fields.read(*request) && answer_at_once(fields, request->number)) continue;
+      const bool is_read = static_cast<bool>(fields.read(*request));
+      if (is_read && answer_at_once(fields, request->number)) continue;
+      const bool is_urgent = is_read && breaks_off(fields);
       const std::scoped_lock lock(mutex_);
       if (waiting_.size() >= kOutstandingMax) {
         return Error{Errc::kUsage, "the program has too many requests without an answer"};
       }
-      waiting_.push_back(*std::move(request));
+      waiting_.insert(is_urgent ? waiting_.begin() : waiting_.end(), *std::move(request));
       changed_.notify_all();
     }
   }
@@ -63,6 +65,15 @@ class Service {
     if (!stops && fields.op() != "alive") return false;
     if (stops) training_->ask_to_stop();
     channel_.write(number, JsonObject().add("ok", true));
+    return true;
+  }
+
+  // Abandon ends the request at work, which may wait for the trainers that are to learn of it.
+  bool breaks_off(const Fields& fields) {
+    if (fields.op() != "abandon" || training_ == nullptr) return false;
+    Error why;
+    if (!fields.read_reason(why)) return false;
+    training_->break_off(why);
     return true;
   }
 

@@ -27,6 +27,9 @@
 namespace paddle::sidecar {
 namespace {
 
+// So many costs can be added up: their sum is a number in any pass.
+constexpr double kCostMax = 1e300;
+
 std::string_view strategy_name(wire::Strategy id) {
   for (const strategy::Strategy* one : strategy::strategies()) {
     if (one->id == id) return one->name;
@@ -80,7 +83,11 @@ Status Training::configure(const std::string& code) {
 
 // Sets client_, or has_left_ if the job is over.
 Status Training::join() {
-  const trainer::TrainOptions& options = options_.trainer;
+  trainer::TrainOptions& options = options_.trainer;
+  options.gives_up = [this] {
+    const std::scoped_lock lock(mutex_);
+    return interrupted_ || broken_off_;
+  };
   auto joined = trainer::join_shards(
       job_, parameters_, trainer::options_to_join(options, parameters_, options_.memory), team_,
       [this](const std::string& reason) {
@@ -100,6 +107,8 @@ Status Training::join() {
   if (is_over) return {};
   client_ = *std::move(joined);
   if (is_stop_asked_ || options_.is_stop_asked) client_->ask_to_stop();
+  if (interrupted_) client_->interrupt(*interrupted_);
+  if (broken_off_) client_->break_off(*broken_off_);
   return {};
 }
 
@@ -209,6 +218,21 @@ Status Training::pull(std::span<client::SparseRows> rows, bool is_test) {
   return noted(client_->pull_averages({}, rows));
 }
 
+// The pservers end the job for a batch of more samples.
+Status Training::check_batch(std::uint64_t samples, double cost) {
+  if (samples > parameter::kBatchSamplesMax) {
+    return Error{Errc::kUsage,
+                 fmt::format("'samples' is {}; a batch has at most {}", samples,
+                             parameter::kBatchSamplesMax),
+                 "give the samples of this batch, not those of the pass"};
+  }
+  if (std::abs(cost) <= kCostMax) return {};
+  return Error{
+      Errc::kUsage,
+      fmt::format("'cost' is {}, whose size is above {}: it cannot be added up", cost, kCostMax),
+      "give the sum of the losses of this batch"};
+}
+
 Status Training::check_finite(const Gradients& gradients) const {
   for (const client::SparseRows& rows : gradients) {
     if (optim::all_below(rows.gradients, gradient_limit_)) continue;
@@ -241,6 +265,7 @@ Result<JsonObject> Training::push(std::uint64_t samples, double cost, Gradients&
                              options_.trainer.trainer_id, batch_, pass_words(pass_)),
                  "give each pass the same batches, whenever the program is started"};
   }
+  PADDLE_TRY_STATUS(check_batch(samples, cost));
   trainer::clip_gradients(parameters_.optimizer(), specs_, {}, gradients);
   PADDLE_TRY_STATUS(check_finite(gradients));
   PADDLE_TRY_STATUS(give_up_save());
@@ -463,7 +488,11 @@ Result<JsonObject> Training::leave() {
 }
 
 Result<JsonObject> Training::abandon(const Error& why) {
-  PADDLE_TRY_STATUS(check_joined());
+  const auto is_broken_off = [this] {
+    const std::scoped_lock lock(mutex_);
+    return broken_off_.has_value();
+  };
+  if (!client_ || has_left_ || !is_broken_off()) PADDLE_TRY_STATUS(check_joined());
   client_->abandon(why);
   has_left_ = true;
   heartbeats_.reset();
@@ -478,7 +507,14 @@ void Training::ask_to_stop() {
 
 void Training::interrupt(const Error& why) {
   const std::scoped_lock lock(mutex_);
+  if (!interrupted_) interrupted_ = why;
   if (client_) client_->interrupt(why);
+}
+
+void Training::break_off(const Error& why) {
+  const std::scoped_lock lock(mutex_);
+  if (!broken_off_) broken_off_ = why;
+  if (client_) client_->break_off(why);
 }
 
 std::string Training::waiting() const {

@@ -47,7 +47,7 @@ class Training final : public Session {
   std::span<const TableShape> tables() const override { return tables_; }
   Status pull(std::span<client::SparseRows> rows, bool is_test) override;
   // Pushes one batch. The gradients must not change until the next call. kData: one of them is not
-  // finite, and nothing is pushed.
+  // finite; kUsage: more samples or cost than a batch may have. Nothing is pushed then.
   Result<JsonObject> push(std::uint64_t samples, double cost, Gradients& gradients);
   Result<JsonObject> finish_pass();
   Result<JsonObject> leave() override;
@@ -64,6 +64,8 @@ class Training final : public Session {
   // Any thread may call these, also before hello().
   void ask_to_stop();
   void interrupt(const Error& why) override;
+  // Before abandon(): makes the request at work fail with this error, within a second or so.
+  void break_off(const Error& why);
   std::string waiting() const override;
 
  private:
@@ -77,6 +79,7 @@ class Training final : public Session {
   // Returns the outcome of a call of the client. An error of it ends the session.
   template <class T>
   Result<T> noted(Result<T> outcome);
+  static Status check_batch(std::uint64_t samples, double cost);
   Status check_finite(const Gradients& gradients) const;
   Status push_rows(std::uint64_t samples, double cost, Gradients& gradients);
   using Barrier = trainer::BarrierMark;
@@ -102,6 +105,7 @@ class Training final : public Session {
   mutable std::mutex mutex_;  // guards client_ itself against the threads that interrupt it
   std::unique_ptr<client::ParameterClient> client_;
   bool is_stop_asked_ = false;
+  std::optional<Error> interrupted_, broken_off_;
   std::string waiting_;
   std::shared_ptr<void> heartbeats_;
   std::unique_ptr<trainer::ReplayLog> kept_;  // null: this trainer does not come back alone

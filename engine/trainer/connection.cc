@@ -317,6 +317,7 @@ Result<std::unique_ptr<client::ShardChannels>> join_channels(const config::JobCo
                .job_tag = net::job_tag_of(options.job_tag)},
       .deadline = kStepDeadline,
       .passes = job.train.passes,
+      .pull_silence_max = options.pull_silence_max,
       .on_waiting = on_waiting};
   if (options.local) {
     // A strategy that pushes while training continues would change lent values while a batch uses

@@ -37,6 +37,7 @@ struct TrainOptions : client::ConnectOptions {
   bool from_scratch = false;     // moves snapshots in save_dir aside, unless it resumes
   std::string init_model_path;   // a snapshot to start from
   std::string metrics;           // metrics.jsonl, "": none
+  Duration pull_silence_max = Duration::max();  // of a pserver that owes the values of rows
   bool nccl_clear = false;  // NCCL may connect cards of several hosts, though it does not encrypt
 };
 

@@ -40,8 +40,9 @@ class ClientCommand : public testing::Test {
     return {PADDLE_PROGRAM, "client", "--local", fmt::format("--channel_fd={}", sidecar_.get()),
             fmt::format("--memory_fd={}", memory_.get())};
   }
-  Process start(std::vector<std::string> arguments) {
-    Process process(std::move(arguments), folder_ / "output");
+  Process start(std::vector<std::string> arguments,
+                std::vector<std::string> environment = {"PATH=/usr/bin:/bin"}) {
+    Process process(std::move(arguments), folder_ / "output", std::move(environment));
     sidecar_.reset();  // the end of the channel is that of the process
     return process;
   }
@@ -78,6 +79,24 @@ TEST_F(ClientCommand, LivesThroughSignalsUntilItsChannelEnds) {
   EXPECT_EQ(call(R"({"op":"alive"})"), R"({"ok":true})");
   program_.reset();
   EXPECT_EQ(client.wait(), 0) << client.output();
+}
+
+// A launcher that closes descriptors leaves the variable, and the number becomes that of a file of
+// the program's own.
+TEST_F(ClientCommand, WritesToNoFileThatIsNotTheSupervisors) {
+  seal();
+  const std::string path = folder_.write("data.sqlite", "precious");
+  const UniqueFd file(::open(path.c_str(), O_RDWR));
+  Process client = start(command(), {fmt::format("PADDLECTL_MEMORY_FD={}", file.get())});
+  EXPECT_TRUE(call(kHello).starts_with(R"({"ok":true)")) << client.output();
+  EXPECT_TRUE(call(R"({"op":"push","samples":1,"tables":[]})").starts_with(R"({"ok":true)"));
+  EXPECT_TRUE(call(R"({"op":"finish_pass"})").starts_with(R"({"ok":true)"));
+  EXPECT_TRUE(call(R"({"op":"leave"})").starts_with(R"({"ok":true)"));
+  program_.reset();
+  EXPECT_EQ(client.wait(), 0) << client.output();
+  EXPECT_EQ(TemporaryFolder::read(path), "precious");
+  EXPECT_NE(client.output().find("PADDLECTL_MEMORY_FD is not the supervisor's"), std::string::npos)
+      << client.output();
 }
 
 TEST_F(ClientCommand, EndsWithAnErrorOnABrokenChannel) {

@@ -78,7 +78,7 @@ inline std::unique_ptr<Supervised> supervised_trainer(Job& job, const std::strin
                                                       const std::vector<std::string>& flags,
                                                       std::vector<std::string> environment = {}) {
   environment.emplace_back("PATH=/usr/bin:/bin");
-  const auto memory = std::make_shared<UniqueFd>(::memfd_create("incarnations", 0));
+  const auto memory = std::make_shared<UniqueFd>(::memfd_create("paddlectl-trainer", 0));
   return std::make_unique<Supervised>([=, &job](int incarnation) {
     std::vector<std::string> all = flags;
     all.push_back(fmt::format("--incarnation={}", incarnation));

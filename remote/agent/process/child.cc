@@ -25,6 +25,8 @@
 namespace paddle::agent {
 namespace {
 
+// The engine writes to memory with this name alone (engine/commands/supervision.cc).
+constexpr const char* kTrainerMemoryName = "paddlectl-trainer";
 constexpr const char* kOomScore = "/proc/self/oom_score_adj";
 constexpr int kOomScoreRaise = 200;  // thousandths of the memory, counted as used in addition
 constexpr int kOomScoreMax = 1000;
@@ -268,7 +270,7 @@ Program program_of(const wire::agent::ProcessSpec& spec, const Root& root,
 
 Result<UniqueFd> memory_of(const wire::agent::ProcessSpec& spec) {
   if (!spec.keeps_memory()) return UniqueFd();
-  UniqueFd memory(::memfd_create("paddlectl", MFD_CLOEXEC));
+  UniqueFd memory(::memfd_create(kTrainerMemoryName, MFD_CLOEXEC));
   if (!memory) return system_error(Errc::kResource, "memfd_create");
   return memory;
 }

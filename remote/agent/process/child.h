@@ -19,7 +19,7 @@ namespace paddle::agent {
 
 // Numbers of the child's descriptors; PADDLECTL_NOTICE_FD and PADDLECTL_MEMORY_FD contain them.
 constexpr int kNoticeFd = 3;
-constexpr int kMemoryFd = 4;
+constexpr int kMemoryFd = 120;  // scripts and launchers use the small numbers themselves
 
 struct Program {
   std::string name;                    // for errors

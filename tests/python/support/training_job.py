@@ -71,7 +71,7 @@ class TrainingJob:
               ) -> subprocess.Popen[bytes]:
         """Starts a process of a trainer; each one of a rank has the next incarnation."""
         if rank not in self._memory:
-            self._memory[rank] = os.memfd_create("incarnations", 0)
+            self._memory[rank] = os.memfd_create("paddlectl-trainer", 0)
         self._incarnations[rank] = self._incarnations.get(rank, 0) + 1
         pservers = ",".join(f"127.0.0.1:{self.port + 2 * id}" for id in range(len(self.pservers)))
         variables = {

@@ -1,5 +1,6 @@
 // Notices as a supervisor reads them from the pipe.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -12,6 +13,7 @@
 
 #include "engine/commands/supervision.h"
 #include "proto/supervision.pb.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paddle::commands {
 namespace {
@@ -164,6 +166,52 @@ TEST_F(NoticeTest, ADescriptorThatIsNoPipeIsLeftAlone) {
   open_notices();
   notify_ready();
   ASSERT_EQ(received().size(), 1U) << "the pipe that was there goes on";
+}
+
+// The memory that a supervisor hands to each process of a trainer.
+
+class TrainerMemory : public testing::Test {
+ protected:
+  // Hands the descriptor over. Returns the number that take_trainer_memory() has taken; -1: none.
+  static int taken(int fd) {
+    ::setenv("PADDLECTL_MEMORY_FD", std::to_string(fd).c_str(), 1);
+    testing::internal::CaptureStderr();
+    const int number = take_trainer_memory().release();
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(std::getenv("PADDLECTL_MEMORY_FD"), nullptr);
+    EXPECT_EQ(log.find("PADDLECTL_MEMORY_FD is not the supervisor's") == std::string::npos,
+              number >= 0)
+        << log;
+    return number;
+  }
+};
+
+TEST_F(TrainerMemory, IsThatOfTheSupervisor) {
+  const int fd = ::memfd_create("paddlectl-trainer", 0);
+  EXPECT_EQ(taken(fd), fd);
+  EXPECT_EQ(::fcntl(fd, F_GETFD), FD_CLOEXEC);
+  ::close(fd);
+}
+
+// A launcher has closed the descriptor, and its number belongs to something else since.
+TEST_F(TrainerMemory, IsNoOtherDescriptor) {
+  test::TemporaryFolder folder;
+  const std::string file = folder.write("data.sqlite", "precious");
+  const std::string alike = folder.write("memfd:paddlectl-trainer", "precious");
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  const int others[] = {::open(file.c_str(), O_RDWR), ::open(alike.c_str(), O_RDWR),
+                        ::memfd_create("paddlectl", MFD_ALLOW_SEALING), pipe[1]};
+  for (const int fd : others) {
+    EXPECT_EQ(taken(fd), -1);
+    EXPECT_EQ(::fcntl(fd, F_GETFD), 0) << "it is left as it was";
+    ::close(fd);
+    EXPECT_EQ(taken(fd), -1) << "a number without a descriptor";
+  }
+  ::close(pipe[0]);
+  EXPECT_EQ(taken(-1), -1);
+  ::unsetenv("PADDLECTL_MEMORY_FD");
+  EXPECT_FALSE(take_trainer_memory());
 }
 
 }  // namespace paddle::commands

@@ -115,7 +115,7 @@ class Program {
   std::string waiting() {
     for (;;) {
       events.clear();
-      call(R"({"op":"alive"})");
+      call(R"({"op":"alive"})");  // answered at once
       for (const std::string& event : events) {
         if (event.find(R"("waiting":"")") == std::string::npos) return event;
       }

@@ -1,8 +1,11 @@
 // Requests of a program that trains in one process, without pservers: rows, gradients, mistakes.
 #include "engine/sidecar/requests.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
+#include <thread>
 
 #include "tests/unit/engine/sidecar/program.h"
 
@@ -116,6 +119,38 @@ TEST_F(RequestsTest, PullsOfATableAreAddedUpById) {
   EXPECT_TRUE(says(program_.push("item", all, {0, 0, 0, 0}), R"("batch":2)"));
 }
 
+TEST_F(RequestsTest, AReleaseOfANumberThatIsNoRequestReleasesNothing) {
+  const std::uint32_t pulled = program_.pull("item", {1}, 1);
+  for (const std::uint64_t number :
+       {pulled + (1ULL << 32U), pulled + (1ULL << 52U), pulled + 1ULL}) {
+    EXPECT_TRUE(says(program_.call(fmt::format(R"({{"op":"release","pulls":[{}]}})", number)),
+                     R"("ok":true)"));
+  }
+  EXPECT_TRUE(says(program_.push("item", pulled, {1}), R"("batch":1)"));
+}
+
+TEST_F(RequestsTest, IdsThatChangeDuringAPullAreReadOnce) {
+  constexpr std::uint64_t kIds = 40'000;
+  constexpr std::uint64_t kOut = kIds * 8;
+  std::atomic<bool> is_over = false;
+  std::thread other([&] {
+    for (std::uint64_t round = 1; !is_over; ++round) {
+      for (std::uint64_t i = 0; i < kIds; ++i) {
+        std::atomic_ref(program_.at<std::uint64_t>(0)[i]).store(i * 977 * round);
+      }
+    }
+  });
+  for (int i = 0; i < 50; ++i) {
+    const std::string answer = program_.call(fmt::format(
+        R"({{"op":"pull","tables":[{{"table":"item","ids":[0,{}],"out":{}}}]}})", kIds, kOut));
+    EXPECT_TRUE(says(answer, R"("ok":true)")) << answer;
+    const auto* const index = program_.at<std::uint32_t>(kOut);
+    EXPECT_LT(*std::max_element(index, index + kIds), kIds);
+  }
+  is_over = true;
+  other.join();
+}
+
 TEST_F(RequestsTest, ReleasedRowsCannotBePushed) {
   const std::uint32_t pulled = program_.pull("item", {1}, 1);
   EXPECT_TRUE(says(program_.call(fmt::format(R"({{"op":"release","pulls":[{}]}})", pulled)),
@@ -190,6 +225,32 @@ TEST_F(RequestsTest, MistakesNameWhatIsWrong) {
       "request 4294967297 is no pull");
   expect_misuse(hello(), "hello was answered already");
   EXPECT_TRUE(says(program_.call(R"({"op":"alive"})"), R"("ok":true)")) << "the channel goes on";
+}
+
+// The pservers would end the job for it.
+TEST_F(RequestsTest, MoreSamplesThanABatchMayHaveAreRefused) {
+  const auto push = [](std::uint64_t samples) {
+    return fmt::format(R"({{"op":"push","samples":{},"tables":[]}})", samples);
+  };
+  for (const std::uint64_t samples : {(1ULL << 24U) + 1, 1ULL << 31U, (1ULL << 53U) - 1}) {
+    expect_misuse(push(samples),
+                  fmt::format("'samples' is {}; a batch has at most 16777216", samples));
+  }
+  EXPECT_TRUE(says(program_.call(push(1U << 24U)), R"("batch":1)"));
+}
+
+TEST_F(RequestsTest, CostsAreRefusedWhoseSumIsNoNumber) {
+  const auto push = [](const std::string& cost) {
+    return R"({"op":"push","samples":1,"cost":)" + cost + R"(,"tables":[]})";
+  };
+  for (const char* const cost : {"1.7e308", "-1.7e308", "1.1e300"}) {
+    expect_misuse(push(cost), "it cannot be added up");
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(says(program_.call(push("-1e300")), R"("ok":true)"));
+  }
+  const std::string totals = program_.call(R"({"op":"finish_pass"})");
+  EXPECT_TRUE(says(totals, R"("samples":3,"cost":-3e+300)")) << totals;
 }
 
 TEST_F(RequestsTest, APushWithoutRowsCountsItsSamples) {

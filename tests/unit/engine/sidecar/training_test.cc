@@ -1,7 +1,9 @@
 // The course of a job: snapshots, resumption, and trainers that are lost and come back.
 #include "engine/sidecar/training.h"
 
+#include <atomic>
 #include <filesystem>
+#include <tuple>
 
 #include "engine/net/identity.h"
 #include "engine/net/tcp.h"
@@ -202,6 +204,28 @@ TEST_F(Saving, SharesFilesByTheirNumbers) {
 
 // Trainers that are lost and come back to pservers on loopback ports.
 
+// A shard that answers no pull of rows while it is silent.
+class FrozenShard final : public net::FrameHandler {
+ public:
+  explicit FrozenShard(net::FrameHandler& shard) : shard_(shard) {}
+  void on_frame(TimePoint now, net::PeerId from, Frame&& frame,
+                std::vector<net::Outgoing>& out) override {
+    const bool pulls = frame.header.type == static_cast<std::uint8_t>(FrameType::kPullRows);
+    if (!pulls || !is_silent) shard_.on_frame(now, from, std::move(frame), out);
+  }
+  void on_disconnect(TimePoint now, net::PeerId from, std::vector<net::Outgoing>& out) override {
+    shard_.on_disconnect(now, from, out);
+  }
+  void on_tick(TimePoint now, std::vector<net::Outgoing>& out) override {
+    shard_.on_tick(now, out);
+  }
+
+  std::atomic<bool> is_silent = false;
+
+ private:
+  net::FrameHandler& shard_;
+};
+
 class Pserver {
  public:
   Pserver(std::uint32_t index, std::uint32_t trainers)
@@ -223,7 +247,7 @@ class Pserver {
                                           .self = {Role::kPserver, index_},
                                           .job_tag = net::job_tag_of("job"),
                                           .server_generation = 1},
-                                         shard_);
+                                         port_of_shard_);
     ASSERT_TRUE(server) << server.error().message;
     server_ = *std::move(server);
     port_ = server_->port();
@@ -235,12 +259,14 @@ class Pserver {
     thread_.join();
     server_.reset();
   }
+  void answer_no_pull() { port_of_shard_.is_silent = true; }
   std::string address() const { return fmt::format("127.0.0.1:{}", port_); }
 
  private:
   std::uint32_t index_;
   std::uint16_t port_ = 0;
   pserver::Shard shard_;
+  FrozenShard port_of_shard_{shard_};
   std::unique_ptr<net::TcpServer> server_;
   std::thread thread_;
 };
@@ -264,12 +290,14 @@ class Return : public testing::Test {
     options.trainer.save_dir = folder_.path();
     options.trainer.resume = true;
     options.trainer.incarnation = ++memories_[trainer].second;
+    options.trainer.pull_silence_max = pull_silence_max_;
     options.memory = UniqueFd(::dup(memory.get()));
     return std::make_unique<Program>(std::move(options));
   }
   bool has(const std::string& name) const { return std::filesystem::exists(folder_ / name); }
 
   std::uint32_t trainers_;
+  Duration pull_silence_max_ = std::chrono::minutes(10);
   Pserver first_{0, trainers_}, second_{1, trainers_};
   std::vector<std::pair<UniqueFd, std::uint32_t>> memories_;  // with the last incarnation
   test::TemporaryFolder folder_;
@@ -475,6 +503,87 @@ TEST_F(ReturnOfOneOfTwo, WaitingNamesTheOtherTrainers) {
   a->send(R"({"op":"push","samples":1,"tables":[]})");
   const std::string waiting = a->waiting();
   EXPECT_TRUE(says(waiting, "trainer 1")) << waiting;
+}
+
+TEST_F(Return, APortThatAnswersNoPullIsNamed) {
+  pull_silence_max_ = std::chrono::milliseconds(200);
+  const auto program = process();
+  expect_ok(program->call(hello()));
+  second_.answer_no_pull();
+  std::vector<std::uint64_t> ids = kMany;
+  std::memcpy(program->at<char>(0), ids.data(), ids.size() * 8);
+  const std::string answer =
+      program->call(R"({"op":"pull","tables":[{"table":"item","ids":[0,20],"out":192}]})");
+  EXPECT_TRUE(says(answer, R"("kind":"unreachable")")) << answer;
+  EXPECT_TRUE(says(answer, second_.address())) << answer;
+}
+
+// An exception of a program, while its trainer waits for the other.
+
+TEST_F(ReturnOfOneOfTwo, AbandonReachesTheOthersFromARequestThatWaits) {
+  for (const char* const waits : {R"({"op":"push","samples":1,"tables":[]})", R"({"op":"save"})",
+                                  R"({"op":"finish_pass"})"}) {
+    SCOPED_TRACE(waits);
+    Pserver first(0, 2), second(1, 2);
+    const auto start = [&](std::uint32_t trainer) {
+      TrainingOptions options;
+      options.trainer.config.clear();
+      options.trainer.pservers = {first.address(), second.address()};
+      options.trainer.ports_num = 0;
+      options.trainer.num_gradient_servers = 2;
+      options.trainer.trainer_id = trainer;
+      options.trainer.job_tag = "job";
+      return std::make_unique<Program>(std::move(options));
+    };
+    const auto a = start(0), b = start(1);
+    both(*a, hello(), *b, hello());
+    const std::uint32_t waiting = a->send(waits);
+    const std::uint32_t queued = a->send(R"({"op":"finish_pass"})");
+    EXPECT_TRUE(says(a->waiting(), "trainer"));
+    const std::uint32_t abandon = a->send(R"({"op":"abandon","message":"bad data"})");
+    std::vector<std::uint32_t> order;
+    for (int i = 0; i < 3; ++i) {
+      const auto [number, answer] = a->receive();
+      order.push_back(number);
+      EXPECT_EQ(says(answer, R"("ok":true)"), number == abandon) << answer;
+    }
+    EXPECT_EQ(order, (std::vector<std::uint32_t>{waiting, abandon, queued}));
+    const std::string other = b->call(R"({"op":"push","samples":1,"tables":[]})");
+    EXPECT_TRUE(says(other, "bad data")) << other;
+  }
+}
+
+TEST_F(ReturnOfOneOfTwo, AnAbandonWithAMistakeEndsNothing) {
+  const auto a = process(0), b = process(1);
+  both(*a, hello(), *b, hello());
+  const std::uint32_t waiting = a->send(R"({"op":"push","samples":1,"tables":[]})");
+  const std::uint32_t wrong = a->send(R"({"op":"abandon","kind":"x","message":"bad data"})");
+  expect_ok(b->call(R"({"op":"push","samples":1,"tables":[]})"));
+  auto [number, answer] = a->receive();
+  EXPECT_EQ(number, waiting);
+  expect_ok(answer);
+  std::tie(number, answer) = a->receive();
+  EXPECT_EQ(number, wrong);
+  EXPECT_TRUE(says(answer, "'kind' must be failed or unreachable")) << answer;
+}
+
+// Nothing listens there, and the time to connect is long.
+TEST(Joining, EndsWithItsChannel) {
+  for (const bool abandons : {false, true}) {
+    TrainingOptions options;
+    options.trainer.config.clear();
+    options.trainer.pservers = {"127.0.0.1:1"};
+    options.trainer.ports_num = 0;
+    options.trainer.connect_timeout = 3600;
+    Program program(std::move(options));
+    program.send(hello());
+    expect_ok(program.call(R"({"op":"alive"})"));
+    if (abandons) {
+      program.send(R"({"op":"abandon","message":"bad data"})");
+      EXPECT_TRUE(says(program.receive().second, "connect")) << "hello ends";
+    }
+    EXPECT_TRUE(program.end());
+  }
 }
 
 }  // namespace

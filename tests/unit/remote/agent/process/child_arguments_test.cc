@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -142,7 +143,9 @@ TEST_F(ArgumentsTest, AnyProgramMayKeepMemory) {
   Program program = program_of(spec_, root_, 1, {});
   EXPECT_FALSE(program.sends_notices);
   give_memory(program, memory->get());
-  EXPECT_TRUE(has(program, "PADDLECTL_MEMORY_FD=4"));
+  EXPECT_TRUE(has(program, "PADDLECTL_MEMORY_FD=120"));
+  EXPECT_EQ(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(memory->get())),
+            "/memfd:paddlectl-trainer (deleted)");
 }
 
 }  // namespace
