@@ -30,6 +30,11 @@ _REQUEST_BYTES_MAX = 64 << 10
 _ANSWER_BYTES_MAX = 16 << 20
 _OUTSTANDING_MAX = 1024
 _SLICE = 0.5  # seconds; a program that was frozen for longer has not waited for longer
+_CLOSED = {"job": "join again in a new process", "reader": "open another one by read()"}
+_OTHER_PROCESS = {
+    "job": "join, pull and push in the process that trains, not in a DataLoader's worker",
+    "reader": "call read() in the process that pulls",
+}
 
 
 class Request(Generic[T]):
@@ -57,10 +62,13 @@ class Request(Generic[T]):
 class Channel:
     """Starts a sidecar and exchanges messages with it. One thread at a time makes calls."""
 
-    def __init__(self, flags: Sequence[str], memory: int, timeout: float) -> None:
+    def __init__(
+        self, flags: Sequence[str], memory: int, timeout: float, *, owner: str = "job"
+    ) -> None:
         if not timeout > 1:  # Pulses come every second.
             raise UsageError(f"timeout={timeout}: give more than 1 second")
         self.timeout = timeout
+        self._owner = owner  # "job" or "reader", for errors
         self.on_close: Callable[[], None] = lambda: None
         self.waiting = ""  # what the sidecar waits for, by its last pulse
         self._pid = os.getpid()
@@ -108,28 +116,32 @@ class Channel:
     ) -> Request[T]:
         """Sends a request. `finish` makes its value from the answer, before the blocks are freed.
 
-        The answer has the number of the request as "request".
+        The answer has the number of the request as "request". If the request cannot be sent, its
+        blocks are freed and `undo` is called.
         """
-        text = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
-        if len(text) > _REQUEST_BYTES_MAX:
+        try:
+            text = _encoded(message)
+            self._check_open()
+            if len(self._requests) >= _OUTSTANDING_MAX:
+                oldest = next(iter(self._requests.values()))
+                self._exchange(lambda: oldest.done)
+        except BaseException:
             for block in blocks:
                 self.memory.free(block)
-            raise UsageError(
-                f"a message '{message['op']}' of {len(text)} bytes: the limit is "
-                f"{_REQUEST_BYTES_MAX}",
-                "use fewer tables and pulls in one call, and shorter texts",
-            )
-        self._check_open()
-        if len(self._requests) >= _OUTSTANDING_MAX:
-            oldest = next(iter(self._requests.values()))
-            self._exchange(lambda: oldest.done)
-        self._number += 1
-        request = Request(self._number, finish, blocks, undo, awaited=awaited)
-        self._requests[request.number] = request
-        self._outgoing += _HEADER.pack(_MAGIC, _VERSION, 0, request.number, len(text)) + text
-        self._send_some()
+            undo()
+            raise
+        request = Request(0, finish, blocks, undo, awaited=awaited)
+        self._put(request, text)
         self._exchange(lambda: not self._outgoing)
         return request
+
+    def send_last(self, message: Message, seconds: float) -> None:
+        """Sends a request while others are outstanding; waits so many seconds for its answer."""
+        self._check_open()
+        end = time.monotonic() + seconds
+        request: Request[None] = Request(0, lambda answer: None, (), lambda: None, awaited=True)
+        self._put(request, _encoded(message))
+        self._exchange(lambda: request.done or time.monotonic() > end)
 
     def wait(self, request: Request[T], seconds: float = math.inf) -> T:
         """The value of a request, when its answer is here. Raises its error.
@@ -147,6 +159,12 @@ class Channel:
         if request.error is not None:
             raise request.error
         return cast(T, request.value)
+
+    def settle(self) -> None:
+        """Returns when the requests that nothing waits for are done. Raises the first error."""
+        self._check_open()
+        self._exchange(lambda: all(each.awaited for each in self._requests.values()))
+        self.check()
 
     def check(self) -> None:
         """Raises the error of a request that nothing waited for, or of the channel."""
@@ -179,25 +197,40 @@ class Channel:
         self._closed = True
         self.on_close()
         atexit.unregister(self.close)
-        self._socket.close()
+        self._close_socket()
         self._sidecar.end()
         self.memory.close()
 
     def leave_to_parent(self) -> None:
         """Closes the descriptors of a forked child, so that the sidecar sees its parent's end."""
-        self._socket.close()
+        self._close_socket()
         self._sidecar.close_words()
 
     def _check_open(self) -> None:
         if self._pid != os.getpid():
             raise UsageError(
-                f"this job belongs to process {self._pid}, and this is process {os.getpid()}",
-                "join, pull and push in the process that trains, not in a DataLoader's worker",
+                f"this {self._owner} belongs to process {self._pid}, and this is process "
+                f"{os.getpid()}",
+                _OTHER_PROCESS[self._owner],
             )
         if self._broken is not None:
             raise self._broken
         if self._closed:
-            raise UsageError("this job is closed", "join again in a new process")
+            raise UsageError(f"this {self._owner} is closed", _CLOSED[self._owner])
+
+    def _put(self, request: Request[Any], text: bytes) -> None:
+        """Gives the request its number, and sends as much as fits."""
+        self._number += 1
+        request.number = self._number
+        self._requests[request.number] = request
+        self._outgoing += _HEADER.pack(_MAGIC, _VERSION, 0, request.number, len(text)) + text
+        self._send_some()
+
+    def _close_socket(self) -> None:
+        try:
+            self._socket.close()
+        except OSError:  # The program has closed the descriptor itself.
+            pass
 
     def _exchange(self, until: Callable[[], bool]) -> None:
         """Sends and receives until `until()`."""
@@ -284,11 +317,11 @@ class Channel:
             self._failures.append(request)
 
     def _death(self) -> SidecarError:
-        self._socket.close()
+        self._close_socket()
         return self._sidecar.death()
 
     def _silence(self) -> SidecarError:
-        self._socket.close()
+        self._close_socket()
         self._sidecar.end(0)
         waited = f"; it waited for {self.waiting}" if self.waiting else ""
         return SidecarError(
@@ -300,6 +333,16 @@ class Channel:
         self._broken = error
         self.close()
         raise error
+
+
+def _encoded(message: Message) -> bytes:
+    text = json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+    if len(text) <= _REQUEST_BYTES_MAX:
+        return text
+    raise UsageError(
+        f"a message '{message['op']}' of {len(text)} bytes: the limit is {_REQUEST_BYTES_MAX}",
+        "use fewer tables and pulls in one call, such as one pull for all ids of a batch",
+    )
 
 
 _channels: "weakref.WeakSet[Channel]" = weakref.WeakSet()

@@ -45,7 +45,9 @@ B = TypeVar("B")
 
 _STATE_PART_BYTES = 16 << 20
 _ABSENT = ("seed", "zero")
-_ABANDON_SECONDS = 5.0  # an earlier request may wait for trainers that do not come
+_ABANDON_SECONDS = 5.0
+_REASON_CHARACTERS = 1000
+_RELEASED_AT_ONCE = 4096  # pulls; a message has at most 64 KiB
 RESUMABLE = 75  # exit code of a program that saved and can continue
 
 
@@ -59,7 +61,10 @@ class TableTotals:
 
 @dataclass(frozen=True)
 class PassTotals:
-    """A finished pass, over all trainers. `cost` is the mean over samples."""
+    """A finished pass, over all trainers. `cost` is the mean over samples.
+
+    The cost is NaN if this trainer has pushed samples without their cost.
+    """
 
     passes: int  # finished
     samples: int
@@ -118,7 +123,8 @@ class Job:
     One thread at a time makes calls, in the process that joined. As a context manager the job is
     left at the end of the block. If an exception leaves the block, the job ends with an error for
     all trainers; SystemExit with code 0 or 75, UnreachableError, SidecarError, and torch's error
-    that another rank is lost do not end it.
+    that another rank is lost do not end it. But SystemExit with code 0 in the middle of a pass ends
+    it too, and becomes a UsageError.
     """
 
     trainer: int  # rank of this trainer
@@ -237,14 +243,21 @@ class Job:
     def finish_pass(self, metrics: Optional[Mapping[str, Any]] = None) -> PassTotals:
         """Ends the pass, when all trainers have. Writes a `pass` line of metrics."""
         with self._one_call:
-            totals = _totals(self._ask({"op": "finish_pass"}))
+            self._channel.settle()
+            values = metrics or {}
+            # Refused before anything is sent: the pass can end only once.
+            self._metrics.line("pass", {**self._place(), **_LONGEST_TOTALS}, values)
+            answer = self._ask({"op": "finish_pass"})
+            totals = _totals(answer, has_cost=math.isfinite(self._cost_sum))
             if totals.paused:
                 return totals
-            whole = {"total_samples": totals.samples, "total_cost": totals.cost}
-            self._metrics.write("pass", {**self._place(), **whole}, metrics or {})
+            place: Dict[str, Any] = {**self._place(), "total_samples": totals.samples}
+            if math.isfinite(totals.cost):
+                place["total_cost"] = totals.cost
             self.pass_ = totals.passes
             self.batch = self.samples = 0
             self._cost_sum = 0.0
+            self._metrics.write("pass", place, values)
             return totals
 
     def save(self, state: Optional[bytes] = None) -> str:
@@ -254,6 +267,7 @@ class Job:
         such as its dense part. After a resume they are in `resumed.state` of trainer 0.
         """
         with self._one_call:
+            self._channel.settle()
             if state is not None and self.trainer == 0:
                 self._send_state(state)
             answer = self._ask({"op": "save"})
@@ -275,7 +289,7 @@ class Job:
             if kind == "train":
                 place["examples_per_second"] = self._metrics.rate(self.samples)
             elif kind != "pass":
-                place.pop("cost")
+                place.pop("cost", None)
             self._metrics.write(kind, place, values)
 
     def share(self, pattern: str = "") -> List[str]:
@@ -299,6 +313,7 @@ class Job:
     def leave(self) -> None:
         """Ends the job for this trainer, after its last pass."""
         with self._one_call:
+            self._channel.settle()
             if not self.is_over:
                 self._ask({"op": "leave"})
             self._channel.close()
@@ -319,14 +334,35 @@ class Job:
     ) -> None:
         if self._channel.is_closed:
             return
-        if error is None:
-            self.leave()
-        elif isinstance(error, SystemExit) and error.code in (None, 0, RESUMABLE):
-            self.leave()
-        elif isinstance(error, (UnreachableError, SidecarError)) or _is_of_lost_rank(error):
-            self.close()
+        try:
+            if error is None:
+                self.leave()
+            elif isinstance(error, SystemExit) and error.code in (None, 0, RESUMABLE):
+                self._leave_by_exit(is_resumable=error.code == RESUMABLE)
+            else:
+                self._end_by(error)
+        except BaseException as failure:
+            self._end_by(failure)
+            raise
+
+    def _leave_by_exit(self, *, is_resumable: bool) -> None:
+        with self._one_call:
+            self._channel.settle()
+        is_within_pass = self.batch > 0 and not self.is_over
+        if is_within_pass and not is_resumable and not self._is_stopping:
+            raise UsageError(
+                f"the program exits with code 0 in pass {self.pass_ + 1}, after batch {self.batch}",
+                "end the pass by finish_pass(), or save() and exit with 75 to continue later",
+            )
+        self.leave()
+
+    def _end_by(self, error: BaseException) -> None:
+        if self._channel.is_closed:
+            return
+        if isinstance(error, (UnreachableError, SidecarError)) or _is_of_lost_rank(error):
+            self._channel.close()
         else:
-            self._abandon(error)
+            self._end_for_all(_reason(error), kind="failed")
 
     def go_back(self, why: str) -> NoReturn:
         """Ends all processes of the job, which with --restarts continues from its last snapshot.
@@ -335,18 +371,19 @@ class Job:
         """
         with self._one_call:
             self._channel.check()
-            self._end_for_all(why, kind="unreachable")
+            self._end_for_all(_first_line(why), kind="unreachable")
         raise UnreachableError(why, "train with --restarts, or continue with --resume")
 
-    def _abandon(self, error: BaseException) -> None:
-        why = error.message if isinstance(error, Error) else f"{type(error).__name__}: {error}"
-        self._end_for_all(why, kind="failed")
+    def __reduce__(self) -> NoReturn:
+        raise UsageError(
+            "a job cannot be copied or pickled",
+            "copy a model before its modules have the job, or keep the job out of the model",
+        )
 
     def _end_for_all(self, why: str, *, kind: str) -> None:
-        message: Message = {"op": "abandon", "kind": kind, "message": why.splitlines()[0][:1000]}
+        message: Message = {"op": "abandon", "kind": kind, "message": why}
         try:
-            request = self._channel.send(message, lambda answer: None)
-            self._channel.wait(request, _ABANDON_SECONDS)
+            self._channel.send_last(message, _ABANDON_SECONDS)
         except Error:  # The program's own error is the one to see.
             pass
         finally:
@@ -373,8 +410,9 @@ class Job:
         )
 
     def _release(self) -> None:
-        numbers = [self._forgotten.popleft() for _ in range(len(self._forgotten))]
-        if numbers:
+        while self._forgotten:
+            count = min(len(self._forgotten), _RELEASED_AT_ONCE)
+            numbers = [self._forgotten.popleft() for _ in range(count)]
             self._channel.send(
                 {"op": "release", "pulls": numbers}, lambda answer: None, awaited=False
             )
@@ -387,13 +425,9 @@ class Job:
         *,
         awaited: bool,
     ) -> Request[None]:
-        if samples < 0:
-            raise UsageError(f"push(samples={samples}): give the examples in the batch")
-        if cost is not None and not math.isfinite(cost):
-            raise UsageError(
-                f"push(cost={cost}): the cost of the batch is not finite",
-                "lower the learning rate, or leave this batch out",
-            )
+        count = _whole_samples(samples)
+        # The cost of a batch without examples is known.
+        known_cost = _finite_cost(cost) if cost is not None else math.nan if count > 0 else 0.0
         self._channel.check()
         checked = {}
         for table, given in gradients.items():
@@ -407,20 +441,19 @@ class Job:
 
         def finish(answer: Message) -> None:
             self.batch = int(answer["batch"])
-            self.samples += samples
-            self._cost_sum += math.nan if cost is None else cost
+            self.samples += count
+            self._cost_sum += known_cost
             self._is_stopping = self._is_stopping or bool(answer["stop"])
 
-        return send_push(
-            self._channel, checked, int(samples), float(cost or 0), finish, awaited=awaited
-        )
+        sent_cost = known_cost if math.isfinite(known_cost) else 0.0
+        return send_push(self._channel, checked, count, sent_cost, finish, awaited=awaited)
 
     def _place(self) -> Dict[str, Any]:
         """The keys of every line of metrics."""
         place: Dict[str, Any] = {"pass": self.pass_, "batch": self.batch, "samples": self.samples}
-        # A NaN would be read as training that diverges.
-        is_known = self.samples > 0 and math.isfinite(self._cost_sum)
-        place["cost"] = self._cost_sum / self.samples if is_known else None
+        # Without a key: null would be read as training that diverges.
+        if self.samples > 0 and math.isfinite(self._cost_sum):
+            place["cost"] = self._cost_sum / self.samples
         return place
 
     def _send_state(self, state: bytes) -> None:
@@ -454,12 +487,58 @@ class Job:
         return bytes(state)
 
 
-def _totals(answer: Message) -> PassTotals:
+_LONGEST_TOTALS = {"total_samples": 2**64, "total_cost": -1.2345678901234567e-300}
+
+
+def _whole_samples(samples: Any) -> int:
+    """Also a number of numpy, or a tensor with one element."""
+    try:
+        count = int(samples)
+        if count == samples and count >= 0:
+            return count
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        pass
+    raise UsageError(f"push(samples={samples!r}): give the examples in the batch, a whole number")
+
+
+def _finite_cost(cost: Any) -> float:
+    """Also a number of numpy, or a tensor with one element."""
+    try:
+        value = float(cost)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        raise UsageError(f"push(cost={cost!r}): give one number, the sum over the batch") from None
+    if not math.isfinite(value):
+        raise UsageError(
+            f"push(cost={value}): the cost of the batch is not finite",
+            "lower the learning rate, or leave this batch out",
+        )
+    return value
+
+
+def _reason(error: BaseException) -> str:
+    """An exception in one line of valid UTF-8."""
+    name = type(error).__name__
+    try:
+        text = str(error.message if isinstance(error, Error) else error)
+    except Exception:  # of the program's own __str__
+        text = ""
+    line = _first_line(text)
+    if isinstance(error, Error):
+        return line or name
+    return _first_line(f"{name}: {line}") if line else name
+
+
+def _first_line(text: str) -> str:
+    line = next(iter(text.strip().splitlines()), "")
+    return line.encode("utf-8", "backslashreplace").decode()[:_REASON_CHARACTERS]
+
+
+def _totals(answer: Message, *, has_cost: bool) -> PassTotals:
     samples = int(answer["samples"])
     return PassTotals(
         passes=int(answer["pass"]),
         samples=samples,
-        cost=float(answer["cost"]) / samples if samples > 0 else math.nan,
+        cost=float(answer["cost"]) / samples if has_cost and samples > 0 else math.nan,
         tables={
             str(name): TableTotals(int(each["rows"]), int(each["bytes"]))
             for name, each in answer["tables"].items()
@@ -490,8 +569,9 @@ def join(
     program shares with the engine; a pull needs 12 + 4 width bytes for each id. timeout: seconds
     without a sign of life after which the engine's process counts as lost.
 
-    Returns when all trainers have joined and the initial values, or those of the snapshot, are in
-    place. If the program has no handler of SIGTERM, the first SIGTERM asks the job to stop.
+    Returns when trainer 0 has joined and the initial values, or those of the snapshot, are in
+    place; other trainers may still be on their way. If the program has no handler of SIGTERM, the
+    first SIGTERM asks the job to stop.
     """
     flags = settings.flags()
     if config is not None:

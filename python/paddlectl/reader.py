@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import threading
 from collections import deque
 from types import TracebackType
-from typing import Deque, List, Mapping, Optional, Sequence, Type, Union
+from typing import Deque, List, Mapping, NoReturn, Optional, Sequence, Type, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from .channel import Channel, Message
-from .errors import ResourceError, UsageError
+from .errors import AuthError, ResourceError, UsageError
 from .rows import Floats, known_table, send_pull, to_ids
 
 _ABSENT = ("zero", "seed")
@@ -77,6 +79,13 @@ class Reader:
     ) -> None:
         self.close()
 
+    def __del__(self) -> None:
+        # Without it the process would stay, and keep its place among a job's readers.
+        self._channel.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise UsageError("a reader cannot be copied or pickled", "call read() again")
+
     def _ids_at_once(self, table: str, width: int) -> int:
         # 8 bytes for the id, 4 for its place, and the row; each array is padded to 64 bytes.
         step = (self._channel.memory.size - 256) // (12 + 4 * width)
@@ -123,7 +132,7 @@ def read(
     memory: bytes shared with the engine's process. timeout: seconds without a sign of life after
     which that process counts as lost.
     """
-    if (snapshot is None) == (address is None):
+    if (snapshot is None) == (address is None) or not (snapshot or address):
         raise UsageError(
             "give read() a snapshot or an address", 'read(snapshot="output/pass-00000")'
         )
@@ -131,15 +140,36 @@ def read(
     if snapshot is not None:
         flags.append(f"--snapshot={snapshot}")
     if address is not None:
-        text = address if isinstance(address, str) else ",".join(address)
-        flags += ["--read", f"--pservers={text}"]
+        each = address.split(",") if isinstance(address, str) else address
+        flags += ["--read", "--pservers=" + ",".join(map(_resolved, each))]
     if key_file is not None:
         flags.append(f"--key_file={key_file}")
     if job is not None:
         flags.append(f"--job_tag={job}")
-    channel = Channel(flags, memory, timeout)
+    channel = Channel(flags, memory, timeout, owner="reader")
     try:
         return Reader(channel)
-    except BaseException:
+    except BaseException as error:
         channel.close()
+        has_key = key_file is not None or "PADDLE_INIT_KEY_FILE" in os.environ
+        if isinstance(error, AuthError) and not has_key:
+            error.hint = (
+                "give key_file=, the job's key file: jobs/JOB/keys/reader on the node of trainer 0 "
+                "for a job of paddlectl; and job=, its name"
+            )
         raise
+
+
+def _resolved(endpoint: str) -> str:
+    """The endpoint with an IP address in place of a host's name."""
+    host, colon, port = endpoint.strip().rpartition(":")
+    if not colon or ":" in host or not host:
+        return endpoint.strip()
+    try:
+        found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise UsageError(
+            f"address '{endpoint}': cannot find the host '{host}': {error}",
+            "check its name, or give its IP address",
+        ) from None
+    return f"{found[0][4][0]}:{port}"

@@ -20,6 +20,7 @@ class Pull:
 
     def __init__(self, number: int, forgotten: Deque[int], *, trains: bool) -> None:
         self.number = number
+        self.shapes: Dict[str, Tuple[int, int]] = {}  # (m, width) by table
         self.trains = trains
         self.is_pushed = False
         self._forgotten = forgotten
@@ -34,22 +35,43 @@ class Rows:
 
     values: float32 (m, width), a row for each different id, by ascending id.
     index: int64, shaped as the ids; values[index] has the row of each id.
-    Both are copies, which belong to the caller.
+    Both are copies, which belong to the caller and can be changed in place.
     """
 
-    __slots__ = ("table", "values", "index", "pull")
+    __slots__ = ("_table", "_values", "_index", "_pull")
 
     def __init__(self, table: str, values: Floats, index: npt.NDArray[np.int64], pull: Pull):
-        self.table = table
-        self.values = values
-        self.index = index
-        self.pull = pull
+        self._table = table
+        self._values = values
+        self._index = index
+        self._pull = pull
+
+    @property
+    def table(self) -> str:
+        """The name of the table."""
+        return self._table
+
+    @property
+    def values(self) -> Floats:
+        """float32 (m, width)."""
+        return self._values
+
+    @property
+    def index(self) -> npt.NDArray[np.int64]:
+        """int64, shaped as the ids."""
+        return self._index
+
+    @property
+    def pull(self) -> Pull:
+        """The pull that these rows are part of."""
+        return self._pull
 
     def __len__(self) -> int:
-        return len(self.values)
+        return self._pull.shapes[self._table][0]
 
     def __repr__(self) -> str:
-        return f"Rows({self.table!r}, {len(self.values)} rows of {self.values.shape[1]} floats)"
+        m, width = self._pull.shapes[self._table]
+        return f"Rows({self._table!r}, {m} rows of {width} floats)"
 
 
 def to_ids(table: str, ids: npt.ArrayLike) -> Ids:
@@ -113,7 +135,8 @@ def send_pull(
             table, size, m = entry["table"], entry["ids"][1], int(got["rows"])
             index = channel.memory.array(entry["out"], size, np.uint32).astype(np.int64)
             begin = entry["out"] + padded(size * 4)
-            values = channel.memory.array(begin, (m, widths[table]), np.float32).copy()
+            pull.shapes[table] = (m, widths[table])
+            values = channel.memory.array(begin, pull.shapes[table], np.float32).copy()
             rows[table] = Rows(table, values, index.reshape(arrays[table].shape), pull)
         return rows
 
@@ -154,11 +177,12 @@ def check_gradient(table: str, rows: Rows, gradient: npt.ArrayLike) -> CheckedGr
             "push all tables of a pull in one call, and pull again for the next step",
         )
     array = np.asarray(gradient)
-    if array.dtype != np.float32 or array.shape != rows.values.shape:
+    shape = rows.pull.shapes[table]  # The program can resize rows.values.
+    if array.dtype != np.float32 or array.shape != shape:
         raise UsageError(
             f"table '{table}': the gradient is {array.dtype} of shape {array.shape}, and its rows "
-            f"are float32 of shape {rows.values.shape}",
-            "give a float32 gradient for each row of rows.values",
+            f"are float32 of shape {shape}",
+            "give a float32 gradient for each row that the pull returned",
         )
     return CheckedGradient(rows, array)
 
@@ -196,5 +220,5 @@ def send_push(
         for pull in pulls_of_all:
             pull.is_pushed = is_pushed
 
-    mark(True)
+    mark(True)  # send() undoes it if the request cannot be sent.
     return channel.send(message, finish, blocks, undo=lambda: mark(False), awaited=awaited)

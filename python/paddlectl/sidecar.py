@@ -7,12 +7,15 @@ import shutil
 import signal
 import subprocess
 import threading
-from typing import List, Optional, Sequence
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Callable, List, Optional, Sequence, Tuple
 
 from .errors import SidecarError, UsageError
 
 _WORDS_BYTES_MAX = 4096
 _END_SECONDS = 5.0
+_MEMORY_LINK = "/memfd:paddlectl-trainer (deleted)"
 
 
 def find_program() -> str:
@@ -35,17 +38,66 @@ def _inherited_memory() -> List[int]:
     if not text.isdigit():
         return []
     try:
-        os.fstat(int(text))
+        link = os.readlink(f"/proc/self/fd/{text}")
     except OSError:
         return []
-    return [int(text)]
+    # A launcher that closes descriptors leaves the variable: then the number is another file's.
+    return [int(text)] if link == _MEMORY_LINK else []
+
+
+Process = subprocess.Popen[bytes]
+_Start = Tuple[Callable[[], Process], "Future[Process]"]
+
+
+class _Starter:
+    """A thread that starts processes and never ends."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._starts: Optional[SimpleQueue[_Start]] = None
+
+    def start(self, open_process: Callable[[], Process]) -> Process:
+        """What `open_process` returns or raises in that thread."""
+        with self._lock:
+            if self._starts is None:
+                self._starts = SimpleQueue()
+                threading.Thread(target=_serve, args=(self._starts,), daemon=True).start()
+        started: Future[Process] = Future()
+        self._starts.put((open_process, started))
+        try:
+            return started.result()
+        except BaseException:  # An interrupt: the caller closes descriptors that a start needs.
+            if not started.cancel():
+                started.exception()
+            raise
+
+
+def _serve(starts: SimpleQueue[_Start]) -> None:
+    while True:
+        open_process, started = starts.get()
+        if not started.set_running_or_notify_cancel():
+            continue
+        try:
+            started.set_result(open_process())
+        except BaseException as error:
+            started.set_exception(error)
+        del open_process, started
+
+
+def _renew_starter() -> None:
+    global _starter
+    _starter = _Starter()
+
+
+_starter = _Starter()
+os.register_at_fork(after_in_child=_renew_starter)  # Threads stay in the parent.
 
 
 class Sidecar:
     """The child process. Its output goes to this program's standard error.
 
-    The kernel ends it when the thread that started it ends, and it ends by itself when its channel
-    is closed.
+    The kernel ends it when the thread that started it ends, so one thread starts all of them and
+    lives as long as the program. It also ends by itself when its channel is closed.
     """
 
     def __init__(self, flags: Sequence[str], channel_fd: int, memory_fd: int) -> None:
@@ -60,12 +112,14 @@ class Sidecar:
         self._words = b""
         self.words_fd, writer = os.pipe()
         try:
-            self._process = subprocess.Popen(
-                arguments,
-                stdin=subprocess.DEVNULL,
-                stdout=writer,
-                stderr=writer,
-                pass_fds=[channel_fd, memory_fd, *_inherited_memory()],
+            self._process = _starter.start(
+                lambda: subprocess.Popen(
+                    arguments,
+                    stdin=subprocess.DEVNULL,
+                    stdout=writer,
+                    stderr=writer,
+                    pass_fds=[channel_fd, memory_fd, *_inherited_memory()],
+                )
             )
         except OSError as error:
             os.close(self.words_fd)
@@ -123,9 +177,13 @@ class Sidecar:
 
     def close_words(self) -> None:
         """Closes the pipe of its output, also in a forked child."""
-        if self.words_fd >= 0:
-            os.close(self.words_fd)
-            self.words_fd = -1
+        fd, self.words_fd = self.words_fd, -1
+        if fd < 0:
+            return
+        try:
+            os.close(fd)
+        except OSError:  # The program has closed the descriptor itself.
+            pass
 
     @property
     def exit_code(self) -> Optional[int]:

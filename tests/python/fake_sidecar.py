@@ -2,6 +2,7 @@
 
 FAKE_* variables make it misbehave. Requests are kept in FAKE_LOG, a line of JSON each.
 """
+import ctypes
 import json
 import mmap
 import os
@@ -89,6 +90,8 @@ class Fake:
         for number in used:
             del self.pulls[number]
         self.batch += 1
+        if os.environ.get("FAKE_REFUSES_PUSH") == str(self.batch):
+            raise Refused("data:batch %d is odd" % self.batch)
         return {"batch": self.batch, "stop": self.stop}
 
     def release(self, message):
@@ -159,7 +162,8 @@ def main():
     if sys.argv[1] == "version":
         print("paddle 0.0")
         return
-    flags = dict(each.lstrip("-").split("=", 1) for each in sys.argv[2:])
+    ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL, as the engine has it
+    flags = dict((each.lstrip("-").split("=", 1) + [""])[:2] for each in sys.argv[2:])
     if "FAKE_LOG" in os.environ:
         with open(os.environ["FAKE_LOG"], "a") as log:
             log.write(json.dumps({"flags": flags}) + "\n")

@@ -1,8 +1,10 @@
 """The module's own work, against a stand-in for the engine."""
+import copy
 import json
 import math
 import os
 import pathlib
+import pickle
 import re
 import signal
 import subprocess
@@ -369,7 +371,6 @@ def test_lines_of_metrics(fake, monkeypatch, tmp_path):
         assert abs(line.pop("unix_ms") - time.time() * 1000) < 60_000
     assert lines[0].pop("examples_per_second") > 0
     assert lines[3].pop("examples_per_second") == 0
-    assert lines[3].pop("cost") is None
     assert lines == [
         {"kind": "train", "pass": 2, "batch": 2, "samples": 40, "cost": 0.75, "auc": 0.5,
          "passes": 3, "curve": [1, 2.5]},
@@ -399,10 +400,9 @@ def test_the_end_of_the_block_leaves_and_an_exception_abandons(fake):
 
     assert leave_by(None) == [("leave", None)]
     assert leave_by(SystemExit(75)) == [("leave", None)]
-    assert leave_by(SystemExit(0)) == [("leave", None)]
     assert leave_by(SystemExit(3)) == [("abandon", "SystemExit: 3")]
     assert leave_by(ValueError("bad\nbatch")) == [("abandon", "ValueError: bad")]
-    assert leave_by(KeyboardInterrupt()) == [("abandon", "KeyboardInterrupt: ")]
+    assert leave_by(KeyboardInterrupt()) == [("abandon", "KeyboardInterrupt")]
     assert leave_by(pd.UnreachableError("lost")) == []
     assert leave_by(RuntimeError("[gloo/transport/tcp/pair.cc:598] Connection closed by peer")) == []
     log.write_text("")
@@ -596,3 +596,289 @@ def test_what_the_package_sees(fake):
     missing = run("import runpy; runpy.run_module('paddlectl', run_name='__main__')",
                   PADDLE_PROGRAM="/none")
     assert "engine /none: " in missing.stdout
+
+
+def lines_of(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_cost_that_nobody_gave_is_in_no_line(fake, monkeypatch, tmp_path):
+    fake()
+    metrics = tmp_path / "metrics"
+    monkeypatch.setenv("PADDLE_INIT_METRICS", str(metrics))
+    with pd.join() as job:
+        job.metrics()  # no samples yet
+        job.push({}, samples=0)  # nothing is missing from it
+        job.push({}, samples=4, cost=2)
+        job.metrics()
+        job.push({}, samples=4)
+        job.metrics()
+        assert math.isnan(job.finish_pass().cost)
+        job.push({}, samples=4, cost=2)
+        assert job.finish_pass().cost == 0.5
+        job.metrics(cost=math.nan)  # the program's own
+    lines = lines_of(metrics)
+    assert [line.get("cost", "none") for line in lines] == ["none", 0.5, "none", "none", 0.5, None]
+    assert [line.get("total_cost", "none") for line in lines[3:5]] == ["none", 0.5]
+
+
+class Unprintable(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("error, says", [
+    (ValueError("bad \udcff name"), "ValueError: bad \\udcff name"),
+    (pd.Error(""), "Error"),
+    (pd.Error("\n \nlate"), "late"),
+    (pd.Error(5), "5"),
+    (Unprintable(), "Unprintable"),
+    (ValueError("\u20ac" * 5000), "ValueError: " + "\u20ac" * 988),
+], ids=["surrogate", "empty", "lines", "number", "unprintable", "long"])
+def test_any_exception_abandons_the_job(fake, error, says):
+    log = fake()
+    with pytest.raises(type(error)):
+        with pd.join():
+            raise error
+    assert [each["message"] for each in requests(log, "abandon")] == [says]
+
+
+def test_abandon_is_sent_while_other_requests_wait(fake, monkeypatch):
+    log = fake(SLOW="pull", SECONDS="0.2")
+    monkeypatch.setattr(pd.channel, "_OUTSTANDING_MAX", 3)
+    with pytest.raises(ValueError):
+        with pd.join() as job:
+            for _ in range(3):
+                job.pull_async({"user": [1]})
+            sent = []
+            real = job._channel._put
+            job._channel._put = lambda request, text: (
+                sent.append(sum(not each.done for each in job._channel._requests.values())),
+                real(request, text))
+            raise ValueError("bad batch")
+    assert sent == [3], "all three were still on their way"
+    assert len(requests(log, "abandon")) == 1
+
+
+def test_exit_with_code_0_within_a_pass_ends_the_job(fake):
+    for code in (0, None):
+        log = fake()
+        log.write_text("")
+        with pytest.raises(pd.UsageError, match="code 0 in pass 3, after batch 1\n.*finish_pass"):
+            with pd.join() as job:
+                job.push({}, samples=1)
+                sys.exit(code)
+        assert "exits with code 0 in pass 3" in requests(log, "abandon")[0]["message"]
+    for end in ("finish_pass", "stop"):
+        log = fake()
+        log.write_text("")
+        with pytest.raises(SystemExit):
+            with pd.join() as job:
+                if end == "stop":
+                    job.stop()
+                job.push_async({}, samples=1)
+                if end == "finish_pass":
+                    job.finish_pass()
+                sys.exit(0)
+        assert len(requests(log, "leave")) == 1 and not requests(log, "abandon"), end
+
+
+@pytest.mark.parametrize("call", ["finish_pass", "save", "leave"])
+def test_the_error_of_a_push_in_the_background_comes_before_the_end_of_a_pass(fake, call):
+    log = fake(REFUSES_PUSH="1", SLOW="push", SECONDS="0.3")
+    with pytest.raises(pd.DataError, match="batch 1 is odd"):
+        with pd.join() as job:
+            job.push_async({}, samples=1)
+            getattr(job, call)()
+    assert not requests(log, call)
+    assert len(requests(log, "abandon")) == 1
+
+
+def test_the_end_of_the_block_raises_the_error_of_a_push_and_abandons(fake):
+    log = fake(REFUSES_PUSH="1", SLOW="push", SECONDS="0.3")
+    with pytest.raises(pd.DataError, match="batch 1 is odd"):
+        with pd.join() as job:
+            job.push_async({}, samples=1)
+    assert requests(log, "abandon")[0]["message"] == "batch 1 is odd"
+
+
+def test_metrics_of_a_pass_are_checked_before_it_ends(fake, monkeypatch, tmp_path):
+    log = fake()
+    monkeypatch.setenv("PADDLE_INIT_METRICS", str(tmp_path / "metrics"))
+    with pd.join() as job:
+        for bad in ({"auc": {"a": 1}}, {"auc": "x" * 70000}, {f"m{i}": i for i in range(300)}):
+            with pytest.raises(pd.UsageError):
+                job.finish_pass(metrics=bad)
+            assert (job.pass_, job.batch) == (2, 5) and not requests(log, "finish_pass")
+        job.push({}, samples=np.int64(3), cost=np.float32(1.5))
+        (tmp_path / "metrics").mkdir()
+        with pytest.raises(pd.ResourceError, match="metrics to .*: Is a directory"):
+            job.finish_pass()
+        assert (job.pass_, job.batch, job.samples) == (1, 0, 0), "the pass has ended"
+
+
+class Scalar:
+    """As a tensor with one element."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __float__(self):
+        return float(self.value)
+
+    def __int__(self):
+        return int(self.value)
+
+    def __eq__(self, other):
+        return self.value == other
+
+    def __lt__(self, other):
+        return self.value < other
+
+
+def test_samples_and_cost_are_numbers_of_any_kind(fake):
+    log = fake()
+    with pd.join() as job:
+        for samples, cost in ((np.int64(2), np.float32(0.5)), (Scalar(2), Scalar(0.5)),
+                              (np.array(2), np.array([0.5])), (2.0, 1)):
+            job.push({}, samples=samples, cost=cost)
+        for bad in (0.5, np.float32(0.5), Scalar(0.5), -1, math.nan, math.inf, "2", None, [1, 2]):
+            with pytest.raises(pd.UsageError, match="give the examples in the batch"):
+                job.push({}, samples=bad)
+        for bad in ("x", [1, 2], np.array([1, 2])):
+            with pytest.raises(pd.UsageError, match="give one number"):
+                job.push({}, samples=1, cost=bad)
+        assert job.samples == 8 and type(job.samples) is int
+        job.finish_pass()
+    sent = [(each["samples"], each["cost"]) for each in requests(log, "push")]
+    assert sent == [(2, 0.5)] * 3 + [(2, 1.0)]
+
+
+def test_a_push_that_cannot_be_sent_leaves_its_rows_to_push(fake):
+    log = fake()
+    with pd.join() as job:
+        pulled = [job.pull("user", [id]) for id in range(7000)]
+        ones = np.ones((1, 4), np.float32)
+        with pytest.raises(pd.UsageError, match="(?s)limit is 65536.*one pull for all ids"):
+            job.push({"user": [(rows, ones) for rows in pulled]}, samples=1)
+        job.push({"user": [(rows, ones) for rows in pulled[:2]]}, samples=1)
+        assert job.pull("user", [0]).values.tolist() == [[0] * 4]
+        del pulled[2:]
+        job.pull("user", [1])
+    released = {number for each in requests(log, "release") for number in each["pulls"]}
+    assert len(released) >= 6998, "what was not pushed is released"
+    assert len(requests(log, "release")) > 1, "in messages that fit"
+
+
+def test_values_that_the_program_resized_still_need_a_gradient_for_each_row(fake):
+    fake()
+    with pd.join() as job:
+        rows = job.pull("user", [1, 2])
+        with pytest.raises(AttributeError):
+            rows.values = rows.values[:1]
+        with pytest.raises(AttributeError):
+            rows.index = rows.index[:1]
+        rows.values[0] = 7  # its own copy
+        rows.values.resize((1, 4), refcheck=False)
+        with pytest.raises(pd.UsageError, match="shape .1, 4., and its rows.*shape .2, 4."):
+            job.push({"user": (rows, np.ones((1, 4), np.float32))}, samples=1)
+        job.push({"user": (rows, np.ones((2, 4), np.float32))}, samples=1)
+        assert job.pull("user", [1, 2]).values.tolist() == [[0] * 4] * 2
+
+
+def in_thread(call):
+    results = []
+    thread = threading.Thread(target=lambda: results.append(call()))
+    thread.start()
+    thread.join()
+    time.sleep(0.2)  # The kernel would end the thread's children now.
+    return results[0]
+
+
+def test_what_a_thread_started_lives_on_after_it(fake):
+    fake()
+    with in_thread(pd.join) as job:
+        assert len(job.pull("user", [1])) == 1
+    with in_thread(lambda: pd.read(snapshot="x")) as reader:
+        assert reader.pull("user", [1]).shape == (1, 4)
+
+
+def test_a_forked_process_starts_its_own(fake):
+    fake()
+    outcome = run("""
+import os
+import paddlectl as pd
+with pd.read(snapshot="x") as reader:
+    child = os.fork()
+    if child == 0:
+        with pd.read(snapshot="x") as own:
+            print(own.pull("user", [1]).shape, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    print(reader.pull("user", [1]).shape)
+""")
+    assert outcome.stdout == "(1, 4)\n(1, 4)\n", outcome.stderr
+
+
+def test_a_reader_that_nothing_names_any_more_is_closed(fake):
+    fake()
+    pids = []
+
+    def read():
+        reader = pd.read(snapshot="x")
+        pids.append(reader._channel.sidecar_pid)
+        return reader
+
+    read()
+    read().pull("user", [1])
+    with pytest.raises(pd.UsageError):
+        read().pull("users", [1])
+    assert all(ends(pid) for pid in pids)
+    reader = read()
+    reader.close()
+    with pytest.raises(pd.UsageError, match="this reader is closed\n.*read\\(\\)"):
+        reader.pull("user", [1])
+
+
+def test_wrong_places_to_read_from_are_named(fake):
+    log = fake()
+    for empty in ({"snapshot": ""}, {"address": ""}, {"address": []}):
+        with pytest.raises(pd.UsageError, match="a snapshot or an address"):
+            pd.read(**empty)
+    assert not log.exists()
+    with pytest.raises(pd.UsageError, match="cannot find the host 'no.such.host.invalid'"):
+        pd.read(address="127.0.0.1:7164,no.such.host.invalid:7164")
+    fake(REFUSE="auth:wrong secret")
+    with pytest.raises(pd.AuthError, match="(?s)wrong secret.*key_file=.*keys/reader"):
+        pd.read(address="localhost:7164,10.1.0.2:7164,[::1]:7164")
+    flags = json.loads(log.read_text().splitlines()[0])["flags"]
+    assert flags["pservers"] == "127.0.0.1:7164,10.1.0.2:7164,[::1]:7164"
+    with pytest.raises(pd.AuthError, match="look there"):
+        pd.read(address="127.0.0.1:7164", key_file="key")
+
+
+def test_descriptors_that_the_program_closed_are_an_error_of_the_package(fake):
+    fake()
+    outcome = run("""
+import os
+import paddlectl as pd
+job = pd.join(timeout=3)
+os.closerange(3, 200)
+for call in (lambda: job.pull("user", [1]), lambda: job.push({}, 1), job.leave):
+    try:
+        call()
+    except pd.Error as error:
+        print(type(error).__name__)
+job.close()
+""")
+    assert outcome.stdout == "SidecarError\n" * 3 and outcome.stderr == "", outcome.stderr
+
+
+def test_a_job_cannot_be_copied(fake):
+    fake()
+    with pd.join() as job, pd.read(snapshot="x") as reader:
+        for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(pd.UsageError, match="a job cannot be copied"):
+                copied(job)
+            with pytest.raises(pd.UsageError, match="a reader cannot be copied"):
+                copied(reader)
