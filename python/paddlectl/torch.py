@@ -24,7 +24,7 @@ from __future__ import annotations
 import io
 import warnings
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import (
     Any,
     Callable,
@@ -35,6 +35,7 @@ from typing import (
     Mapping,
     Optional,
     Sequence,
+    Set,
     Tuple,
     TypeVar,
     Union,
@@ -92,6 +93,11 @@ def _step_of(job: Job) -> _Step:
     return _steps.setdefault(job, _Step())
 
 
+def _check_ids(table: str, ids: Tensor) -> None:
+    if ids.dtype not in (torch.int64, torch.int32):
+        raise UsageError(f"table '{table}': ids are int64 or int32, not {ids.dtype}")
+
+
 def _numpy(ids: Tensor, padding: Optional[int]) -> Ids:
     """The flat ids that are no padding, in the program's memory."""
     flat: Ids = ids.detach().reshape(-1).to("cpu", torch.int64).numpy()
@@ -143,8 +149,7 @@ class _Served(nn.Module):
     def _gather(self, ids: Tensor, rows: Optional[Rows]) -> Tuple[Tensor, Optional[Tensor]]:
         """The values (k, width) of those of the flat `ids` (n,) that are no padding, and which of
         the ids these are (n,); None: all."""
-        if ids.dtype not in (torch.int64, torch.int32):
-            raise UsageError(f"table '{self.table.name}': ids are int64 or int32, not {ids.dtype}")
+        _check_ids(self.table.name, ids)
         kept = None if self.padding_idx is None else ids != self.padding_idx
         if rows is None:
             return self._look_up(_numpy(ids, self.padding_idx), ids.device), kept
@@ -230,10 +235,10 @@ class ServedEmbeddingBag(_Served):
         """float32 (bags, width). `ids` are (bags, n): padded bags of one length; or (n,) with the
         `offsets` (bags,) where each bag begins. `per_sample_weights` are like ids, for sums."""
         bag_of, bags = self._bags(ids, offsets)
+        if per_sample_weights is not None:
+            self._check_weights(ids, per_sample_weights)
         values, kept = self._gather(ids.reshape(-1), rows)
         if per_sample_weights is not None:
-            if self.mode != "sum":
-                raise UsageError(f"table '{self.table.name}': per_sample_weights are for sums only")
             weights = per_sample_weights.reshape(-1, 1)
             values = values * (weights if kept is None else weights[kept])
         bag_of = bag_of if kept is None else bag_of[kept]
@@ -242,6 +247,14 @@ class ServedEmbeddingBag(_Served):
         if self.mode == "sum":
             return sums
         return sums / torch.bincount(bag_of, minlength=bags).clamp(min=1)[:, None]
+
+    def _check_weights(self, ids: Tensor, weights: Tensor) -> None:
+        if self.mode != "sum":
+            raise UsageError(f"table '{self.table.name}': per_sample_weights are for sums only")
+        if weights.shape != ids.shape or weights.dtype != torch.float32:
+            raise UsageError(f"table '{self.table.name}': per_sample_weights are float32 of the "
+                             f"shape of the ids, {tuple(ids.shape)}, not {weights.dtype} "
+                             f"{tuple(weights.shape)}")
 
     def _bags(self, ids: Tensor, offsets: Optional[Tensor]) -> Tuple[Tensor, int]:
         """The bag of each of the flat ids, and the number of bags."""
@@ -253,16 +266,18 @@ class ServedEmbeddingBag(_Served):
             raise UsageError(f"table '{self.table.name}': ids are (bags, n), or (n,) with offsets "
                              f"(bags,), not {tuple(ids.shape)} "
                              f"{'without' if offsets is None else 'with'} offsets")
-        begins = offsets if not self.include_last_offset else offsets[:-1]
-        ends = torch.cat([begins[1:], begins.new_tensor([len(ids)])])
-        if self.include_last_offset:
-            ends = offsets[1:]
-        counts = ends - begins
-        if len(begins) == 0 or bool((counts < 0).any()) or int(counts.sum()) != len(ids):
-            raise UsageError(f"table '{self.table.name}': offsets begin with 0, rise, and end at "
-                             f"most at {len(ids)}, the number of ids")
-        numbers = torch.arange(len(begins), device=ids.device)
-        return numbers.repeat_interleave(counts.to(ids.device)), len(begins)
+        bounds = offsets.detach().to("cpu", torch.int64)
+        if not self.include_last_offset:
+            bounds = torch.cat([bounds, torch.tensor([len(ids)])])
+        counts = bounds[1:] - bounds[:-1]
+        is_whole = len(bounds) > 0 and int(bounds[0]) == 0 and int(bounds[-1]) == len(ids)
+        if not is_whole or bool((counts < 0).any()):
+            last = "end with" if self.include_last_offset else "end at most at"
+            raise UsageError(f"table '{self.table.name}': offsets begin with 0, rise, and {last} "
+                             f"{len(ids)}, the number of ids",
+                             f"include_last_offset is {self.include_last_offset}")
+        numbers = torch.arange(len(counts), device=ids.device)
+        return numbers.repeat_interleave(counts.to(ids.device)), len(counts)
 
 
 def attach(model: nn.Module, job: Job) -> None:
@@ -303,6 +318,10 @@ def _table_for(name: str, module: Union[nn.Embedding, nn.EmbeddingBag],
     # nn.Embedding draws from N(0, 1); a meta weight has no values to measure.
     std = 1.0 if weight.is_meta else float(_from_rank_0(float(weight.std())))
     options: Dict[str, Any] = {"initial_std": std, **keys}
+    unknown = set(options) - {each.name for each in fields(Table)[2:]}  # after name and width
+    if unknown:
+        raise UsageError(f"convert_({min(unknown)}=): a table has no such key",
+                         "keys are those of paddlectl.Table without name and width")
     return Table(name, module.embedding_dim, **options)
 
 
@@ -326,6 +345,7 @@ def convert_(model: nn.Module, job: Optional[Job] = None, min_rows: int = LARGE,
         raise UsageError(f"names: the model has no module '{min(unknown)}'")
     served: Dict[int, _Served] = {}
     tables: Dict[str, Table] = {}
+    paths: Set[str] = set()
     for path, module in model.named_modules():
         if not isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
             continue
@@ -339,7 +359,16 @@ def convert_(model: nn.Module, job: Optional[Job] = None, min_rows: int = LARGE,
             raise UsageError("the model itself is an embedding: put it into a module")
         name = (names or {}).get(path, path)
         table = tables.setdefault(name, _table_for(name, module, keys))
+        if table.width != module.embedding_dim:
+            raise UsageError(f"module '{path}' has rows of {module.embedding_dim}, and table "
+                             f"'{name}' has rows of {table.width} for another module",
+                             "give it another name: names={...}")
         served[id(module)] = _serve(table, module)
+        paths.add(path)
+    kept = set(names or {}) - paths
+    if kept:
+        raise UsageError(f"names: module '{min(kept)}' stays in the program: it is no embedding of "
+                         f"at least min_rows={min_rows} rows", "leave it out of names")
     for parent in list(model.modules()):
         for child_name, child in list(parent._modules.items()):
             if id(child) in served:
@@ -391,12 +420,13 @@ class ServedOptimizer:
             for lookup in lookups:
                 lookup.leaf.grad = None
 
-    def step(self, samples: int, cost: float = 0.0) -> None:
+    def step(self, samples: int, cost: Optional[float] = None) -> None:
         """Pushes and steps. `samples` are those of all forwards since the last step, and `cost` is
         the sum of their costs; the gradients are means over the samples, as those of a mean loss.
 
-        All trainers call it equally often in a pass, with or without rows. Within prefetch() it
-        returns before the pservers have the gradients: the next step raises their error.
+        All trainers call it equally often in a pass, with or without rows. `dense` is stepped when
+        the pservers have the gradients. But within prefetch() it returns before: the next step
+        raises their error.
         """
         gradients: Dict[str, List[Tuple[Rows, npt.NDArray[np.float32]]]] = {}
         for table, lookups in self._step.lookups.items():
@@ -407,10 +437,10 @@ class ServedOptimizer:
         self.wait()  # At most one push is on its way.
         self._pushed = self.job.push_async(gradients, samples=samples, cost=cost)
         self._step.lookups = {}
-        if self.dense is not None:
-            self.dense.step()
         if not self._is_ahead:
             self.wait()
+        if self.dense is not None:
+            self.dense.step()
 
     def wait(self) -> None:
         """Returns when the last push has been applied. Raises its error."""
@@ -448,6 +478,8 @@ class ServedOptimizer:
         def flat_ids(table: str, batch: Batch) -> List[Ids]:
             given = ids[table](batch)
             each = [given] if isinstance(given, Tensor) else given
+            for tensor in each:
+                _check_ids(table, tensor)
             return [_numpy(tensor, step.padding.get(table)) for tensor in each]
 
         def pulled(table: str) -> Callable[[Batch], Ids]:

@@ -66,7 +66,7 @@ def test_an_embedding_is_torchs(job):
     ids = torch.tensor([[3, 9], [3, 1], [49, 9]])
     out = check_like(job, pt.ServedEmbedding(table(job), job), twin(job), ids)
     assert out.shape == (3, 2, WIDTH)
-    assert job.pushes == [(2, 0.0, {"t": 4})]
+    assert job.pushes == [(2, None, {"t": 4})]
 
 
 def test_padding_is_zero_and_has_no_row(job):
@@ -105,11 +105,38 @@ def test_weights_of_a_sum_are_torchs(job):
         mean(ids, per_sample_weights=weights)
 
 
+def test_weights_that_fit_no_ids_are_refused_as_torch_does(job):
+    served = pt.ServedEmbeddingBag(table(job), job, mode="sum")
+    local = twin(job, nn.EmbeddingBag, mode="sum")
+    ids = torch.tensor([[3, 9], [1, 3]])
+    for weights in (torch.ones(4), torch.ones(2, 1), torch.ones(2, 2, dtype=torch.float64)):
+        with pytest.raises((ValueError, RuntimeError)):
+            local(ids, per_sample_weights=weights)
+        with pytest.raises(pd.UsageError, match=r"float32 of the shape of the ids, \(2, 2\), not"):
+            served(ids, per_sample_weights=weights)
+    assert job.pulls == [], "nothing was looked up for them"
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_no_bags_are_torchs(job, mode):
+    none = torch.tensor([], dtype=torch.int64)
+    for last, arguments in ((False, (none, none)), (True, (none, torch.tensor([0]))),
+                            (False, (none.reshape(0, 3),))):
+        options = {"mode": mode, "include_last_offset": last}
+        served = pt.ServedEmbeddingBag(table(job), job, **options)
+        local = twin(job, nn.EmbeddingBag, **options)
+        assert served(*arguments).shape == local(*arguments).shape == (0, WIDTH)
+
+
 def test_offsets_that_fit_no_ids_are_refused(job):
     bag = pt.ServedEmbeddingBag(table(job), job)
     for offsets in ([1, 2], [0, 2, 1], [0, 9], []):
         with pytest.raises(pd.UsageError, match="offsets begin with 0, rise"):
             bag(torch.arange(4), torch.tensor(offsets, dtype=torch.int64))
+    last = pt.ServedEmbeddingBag(table(job), job, include_last_offset=True)
+    for offsets in ([0, 2], [1, 4], [0, 3, 2, 4], []):
+        with pytest.raises(pd.UsageError, match="(?s)rise, and end with 4.*_offset is True"):
+            last(torch.arange(4), torch.tensor(offsets, dtype=torch.int64))
     with pytest.raises(pd.UsageError, match="with offsets"):
         bag(torch.arange(4))
     with pytest.raises(pd.UsageError, match="not 'max'"):
@@ -135,7 +162,7 @@ def test_forwards_of_a_step_add_up(job):
 
 def test_a_step_without_rows_is_a_push(job):
     pt.ServedOptimizer(job).step(samples=5)
-    assert job.pushes == [(5, 0.0, {})]
+    assert job.pushes == [(5, None, {})]
 
 
 def test_zero_grad_between_forward_and_backward_keeps_the_forward(job):
@@ -177,7 +204,7 @@ def test_eval_reads_zeros_and_keeps_nothing(job):
         served(torch.tensor([2]))
     assert [pull[2] for pull in job.pulls] == ["zero", "seed"]
     pt.ServedOptimizer(job).step(samples=1)
-    assert job.pushes == [(1, 0.0, {})]
+    assert job.pushes == [(1, None, {})]
 
 
 def test_rows_of_the_callers_pull_are_used(job):
@@ -230,6 +257,31 @@ def test_prefetch_of_other_ids_warns_and_pulls(job):
         served(torch.tensor([9]))  # outside of prefetch()
 
 
+def test_prefetch_of_ids_that_are_no_whole_numbers_is_refused(job):
+    optimizer = pt.ServedOptimizer(job)
+    whole, parts = torch.tensor([1]), torch.tensor([1.5])
+    for function in (lambda _: parts, lambda _: [whole, parts], lambda _: parts.bool()):
+        with pytest.raises(pd.UsageError, match="table 't': ids are int64 or int32, not torch."):
+            next(optimizer.prefetch([0], {"t": function}))
+    assert job.pulls == []
+
+
+def test_a_push_that_is_refused_steps_no_dense_part(job):
+    served, dense = pt.ServedEmbedding(table(job), job), nn.Linear(WIDTH, 1)
+    optimizer = pt.ServedOptimizer(job, torch.optim.SGD(dense.parameters(), lr=1.0))
+    before = dense.weight.detach().clone()
+    dense(served(torch.tensor([1]))).sum().backward()
+    job.refuses = True
+    with pytest.raises(ValueError, match="refused"):
+        optimizer.step(samples=1)
+    assert torch.equal(dense.weight, before)
+    job.refuses = False
+    optimizer.zero_grad()
+    dense(served(torch.tensor([1]))).sum().backward()
+    optimizer.step(samples=1)
+    assert not torch.equal(dense.weight, before)
+
+
 class Net(nn.Module):
     def __init__(self, **options):
         super().__init__()
@@ -268,7 +320,7 @@ def test_convert_replaces_what_is_large():
     out = net(torch.tensor([10**12, 5]), torch.tensor([[1, 0], [2, 3]]), torch.tensor([1, 2]))
     out.sum().backward()
     pt.ServedOptimizer(job).step(samples=2)
-    assert job.pushes == [(2, 0.0, {"user": 2, "tokens": 3})]
+    assert job.pushes == [(2, None, {"user": 2, "tokens": 3})]
 
 
 def test_convert_with_a_job_attaches():
@@ -304,6 +356,34 @@ def test_convert_names_what_it_refuses(spoil, why):
 def test_convert_knows_the_names_of_modules():
     with pytest.raises(pd.UsageError, match="no module 'users'"):
         pt.convert_(Net(), min_rows=1000, names={"users": "user"})
+
+
+def test_convert_refuses_a_name_of_two_widths_and_what_it_does_not_know():
+    for options, why in (
+        ({"names": {"user": "t", "words": "t"}}, "'words' has rows of 4, and table 't' .* 8"),
+        ({"names": {"small": "tiny"}}, "module 'small' stays in the program"),
+        ({"names": {"out": "t"}}, "module 'out' stays in the program"),
+        ({"initial_sdt": 0.1}, r"convert_\(initial_sdt=\): a table has no such key"),
+        ({"width": 3}, r"convert_\(width=\)"),
+    ):
+        net = Net()
+        with pytest.raises(pd.UsageError, match=why):
+            pt.convert_(net, min_rows=1000, **options)
+        assert type(net.user) is nn.Embedding, options
+    net = nn.Sequential(nn.Embedding(2000, 4), nn.EmbeddingBag(3000, 4))
+    assert [each.name for each in pt.convert_(net, min_rows=1000, names={"0": "t", "1": "t"})] == [
+        "t"]
+
+
+def test_a_copy_of_a_module_that_keeps_the_job_says_what_to_do(fake):
+    fake()
+    with pd.join() as real:
+        served = pt.ServedEmbedding(pd.Table("user", 4), real)
+        assert copy.deepcopy(served)._job is None
+        served.own = real
+        with pytest.raises(pd.UsageError, match="(?s)a job cannot be copied.*out of the model"):
+            copy.deepcopy(served)
+        assert len(served(torch.tensor([1]))) == 1
 
 
 def test_a_copy_has_no_job_until_it_is_attached(job):
@@ -371,7 +451,7 @@ def test_distributed_data_parallel_sees_only_what_is_left(job, tmp_path):
         job.strategy, job.stop_asked = "async", True
         optimizer.step(samples=1)
         assert optimizer.stop_asked  # of any rank
-        assert job.pushes == [(1, 0.0, {"user": 1, "words": 1})]
+        assert job.pushes == [(1, None, {"user": 1, "words": 1})]
         assert not torch.equal(net.out.weight, before)
         optimizer.save(parallel)
         job.resumed = pd.Resumed(1, 0, job.saved)

@@ -31,11 +31,16 @@ class StandinJob:
         self.rate = rate
         self.rows: Dict[str, Dict[int, Any]] = {name: {} for name in widths}
         self.pulls: List[Tuple[str, List[int], str]] = []  # table, ids, absent
-        self.pushes: List[Tuple[int, float, Dict[str, int]]] = []  # samples, cost, rows by table
+        # samples, cost, rows by table
+        self.pushes: List[Tuple[int, Optional[float], Dict[str, int]]] = []
         self.resumed: Any = None  # paddlectl.Resumed
         self.saved: Optional[bytes] = None
         self.strategy = "sync"
         self.stop_asked = False
+        self.refuses = False  # the next pushes
+
+    def _refuse(self) -> None:
+        raise ValueError("the push is refused")
 
     def row(self, table: str, id: int, absent: str = "seed") -> Any:
         if id in self.rows[table]:
@@ -51,7 +56,10 @@ class StandinJob:
         values = np.stack([self.row(table, int(each), absent) for each in found])
         return Rows(table, values, index.reshape(np.shape(ids)).astype(np.int64), found)
 
-    def push_async(self, gradients: Mapping[str, Any], samples: int, cost: float = 0.0) -> Pushed:
+    def push_async(self, gradients: Mapping[str, Any], samples: int,
+                   cost: Optional[float] = None) -> Pushed:
+        if self.refuses:
+            return Pushed(self._refuse)
         kept = {}
         for table, pairs in gradients.items():
             for rows, gradient in pairs:
