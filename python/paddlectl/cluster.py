@@ -372,10 +372,18 @@ def _error_of(command: str, code: int, lines: Sequence[str]) -> Error:
         if line.startswith('{"error"'):
             error = json.loads(line)["error"]
             return from_answer(
-                _KINDS.get(error["code"], "failed"), error["message"], error["hint"]
+                _KINDS.get(error["code"], "failed"), error["message"], _for_a_shell(error["hint"])
             )
     how = f"died of signal {-code}" if code < 0 else f"exited with code {code}"
     return Error(f"paddlectl {command} {how}: {lines[-1] if lines else 'it printed nothing'}")
+
+
+def _for_a_shell(hint: str) -> str:
+    """A hint that repeats the command, without the words that this module added to it."""
+    if "paddlectl --json" in hint:
+        for word in (" --json", " --detach", " --env-file /dev/stdin"):
+            hint = hint.replace(word, "")
+    return hint
 
 
 def _setting_text(value: Setting) -> str:

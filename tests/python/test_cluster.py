@@ -140,6 +140,24 @@ def test_a_missing_program_is_named() -> None:
         paddlectl.Cluster(program="paddlectl-absent")
 
 
+def test_a_hint_repeats_only_the_users_own_words(tmp_path: pathlib.Path) -> None:
+    stand_in = tmp_path / "paddlectl"
+    stand_in.touch(mode=0o755)
+    cluster = paddlectl.Cluster(program=str(stand_in))
+    for printed, shown in (
+        ("resume with: paddlectl --json --cluster c train --resume --name a --detach "
+         "--env-file /dev/stdin --trainers 2 ws",
+         "resume with: paddlectl --cluster c train --resume --name a --trainers 2 ws"),
+        ("paddlectl --json up", "paddlectl up"),
+        ("start it with --detach", "start it with --detach"),
+    ):
+        error = json.dumps({"error": {"code": 2, "message": "stopped", "hint": printed}})
+        stand_in.write_text(f"#!/bin/sh\necho '{error}' >&2\nexit 2\n")
+        with pytest.raises(paddlectl.UsageError) as caught:
+            cluster.up()
+        assert caught.value.hint == shown
+
+
 def test_a_program_that_is_killed_is_an_error(tmp_path: pathlib.Path) -> None:
     killed = tmp_path / "paddlectl"
     killed.write_text("#!/bin/sh\necho 'half a line' >&2\nkill -9 $$\n")
