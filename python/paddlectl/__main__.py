@@ -25,7 +25,8 @@ def _engine() -> str:
         return str(error)
     except (OSError, subprocess.SubprocessError) as error:
         return f"{program}: {error}"
-    return f"{program}: {shown.stdout.splitlines()[0] if shown.stdout else 'no version'}"
+    first = shown.stdout.partition("\n")[0].removesuffix(", compiled with")
+    return f"{program}: {first or 'no version'}"
 
 
 def main() -> int:

@@ -580,6 +580,13 @@ def join(
     channel = Channel(flags, memory, timeout)
     try:
         return Job(channel, code)
+    except UnreachableError as error:
+        channel.close()
+        error.hint = error.hint or (
+            "start the pservers first, and name them by init(pservers=...); `paddlectl train` "
+            "does both"
+        )
+        raise
     except BaseException:
         channel.close()
         raise

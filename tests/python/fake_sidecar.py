@@ -160,7 +160,7 @@ class Fake:
 
 def main():
     if sys.argv[1] == "version":
-        print("paddle 0.0")
+        print("paddle 0.0, compiled with\n    with_gpu: OFF")
         return
     ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL, as the engine has it
     flags = dict((each.lstrip("-").split("=", 1) + [""])[:2] for each in sys.argv[2:])

@@ -128,6 +128,7 @@ def test_pservers_of_another_job_and_none_at_all(make):
         each.wait()
     assert ended(start_all(job)) == [1], job.logs()
     assert "UnreachableError" in last_error(job.log("trainer-0")), job.logs()
+    assert "next: start the pservers first" in job.log("trainer-0"), job.logs()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
