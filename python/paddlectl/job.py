@@ -493,8 +493,9 @@ _LONGEST_TOTALS = {"total_samples": 2**64, "total_cost": -1.2345678901234567e-30
 def _whole_samples(samples: Any) -> int:
     """Also a number of numpy, or a tensor with one element."""
     try:
-        count = int(samples)
-        if count == samples and count >= 0:
+        value = samples.item() if hasattr(samples, "item") else samples
+        count = int(value)
+        if count == value and count >= 0:
             return count
     except (TypeError, ValueError, OverflowError, RuntimeError):
         pass
@@ -504,7 +505,7 @@ def _whole_samples(samples: Any) -> int:
 def _finite_cost(cost: Any) -> float:
     """Also a number of numpy, or a tensor with one element."""
     try:
-        value = float(cost)
+        value = float(cost.item() if hasattr(cost, "item") else cost)
     except (TypeError, ValueError, OverflowError, RuntimeError):
         raise UsageError(f"push(cost={cost!r}): give one number, the sum over the batch") from None
     if not math.isfinite(value):

@@ -89,7 +89,7 @@ def to_ids(table: str, ids: npt.ArrayLike) -> Ids:
                 raise _no_id(table, repr(each))
         return array.astype(np.uint64)
     if array.dtype.kind not in "iu":
-        raise _no_id(table, f"{array.flat[0]!r} of type {array.dtype}")
+        raise _no_id(table, f"{array.flat[0]} of type {array.dtype}")
     if array.dtype.kind == "i" and (least := array.min()) < 0:
         raise _no_id(table, str(least))
     return array.astype(np.uint64, copy=False)

@@ -203,8 +203,8 @@ class Pserver:
 
 
 def test_rows_of_a_job_that_trains_are_read_meanwhile(engine, job, port):
-    (job / "rows.txt").write_text((job / "rows.txt").read_text() * 40)
-    (job / "job.toml").write_text(JOB.replace("passes = 2", "passes = 60"))
+    (job / "rows.txt").write_text((job / "rows.txt").read_text() * 16)
+    (job / "job.toml").write_text(JOB.replace("passes = 2", "passes = 20"))
     server = Pserver(engine, job, port)
     trainer = None
     try:
@@ -223,7 +223,7 @@ def test_rows_of_a_job_that_trains_are_read_meanwhile(engine, job, port):
                     seen.append(values)
             assert len(seen) > 2, "the values change while the job trains"
             # The reader is still there, and the job ends without it.
-            assert trainer.wait(60) == 0
+            assert trainer.wait(200) == 0
             assert server.process.wait(60) == 0
         rows = exported(engine, sorted((job / "save").glob("pass-*"))[-1])
         assert sorted(rows) == IDS
