@@ -144,9 +144,9 @@ GitState git_state(const std::string& folder, const std::function<bool()>& inter
   if (!is_commit(commit)) return state;
   state.commit = std::move(commit);
   if (branch != "HEAD" && branch.size() <= kBranchBytesMax) state.branch = std::move(branch);
-  const auto filters = run_git(folder, interrupted,
-                               {"config", "--show-scope", "--name-only", "--get-regexp",
-                                "^filter\\..*\\.(clean|process)$"});
+  const auto filters = run_git(
+      folder, interrupted,
+      {"config", "--show-scope", "--name-only", "--get-regexp", "^filter\\..*\\.(clean|process)$"});
   if (!filters || has_own_filters(*filters)) return state;
   const auto changes =
       run_git(folder, interrupted,

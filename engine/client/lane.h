@@ -81,10 +81,9 @@ class ClientLane {
   Status apply(const FrameHeader& header);
   Error unasked(const FrameHeader& answer) const;
 
-  using Head =
-      std::variant<wire::Done, wire::Stored, wire::DenseValues, wire::RowValues, wire::ExportedRows,
-                   wire::Position, wire::Pushed, wire::PassFinished, wire::ShardDescription,
-                   wire::Waiting, wire::Refused>;
+  using Head = std::variant<wire::Done, wire::Stored, wire::DenseValues, wire::RowValues,
+                            wire::ExportedRows, wire::Position, wire::Pushed, wire::PassFinished,
+                            wire::ShardDescription, wire::Waiting, wire::Refused>;
 
   Options options_;
   Head head_;                       // of the last frame

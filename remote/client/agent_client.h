@@ -54,9 +54,9 @@ struct ProcessSpec {
   std::map<std::string, std::string> defaults;     // same placeholders; where both lack it
   // Same placeholders; each comes first in its variable, before ':' and the value from elsewhere.
   std::map<std::string, std::string> first_folders;
-  std::map<std::string, VariableSource> sources;   // by name in `environment`; default: kPaddlectl
-  std::string directory;                           // working directory below root
-  std::string log;                                 // stdout and stderr, appended, below root
+  std::map<std::string, VariableSource> sources;  // by name in `environment`; default: kPaddlectl
+  std::string directory;                          // working directory below root
+  std::string log;                                // stdout and stderr, appended, below root
   std::uint32_t restarts = 0;  // maximum after failures other than a lost peer; 0: never
   bool any_exit = false;       // exit codes other than 0 and 75 count as failures too
   std::uint64_t hang_ms = 0;   // a process that hangs for longer is killed and has failed; 0: never

@@ -580,7 +580,10 @@ TEST(Joining, EndsWithItsChannel) {
     expect_ok(program.call(R"({"op":"alive"})"));
     if (abandons) {
       program.send(R"({"op":"abandon","message":"bad data"})");
-      EXPECT_TRUE(says(program.receive().second, "connect")) << "hello ends";
+      // abandon is answered first if hello has not begun.
+      std::string answers = program.receive().second;
+      answers += program.receive().second;
+      EXPECT_TRUE(says(answers, "connect")) << "hello ends: " << answers;
     }
     EXPECT_TRUE(program.end());
   }
