@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -130,7 +131,7 @@ class Program {
   // Pulls rows of `table`, and keeps them in the members below. Returns the request's number.
   std::uint32_t pull(const std::string& table, const std::vector<std::uint64_t>& ids,
                      std::size_t width, bool is_test = false) {
-    std::memcpy(at<char>(0), ids.data(), ids.size() * 8);
+    std::ranges::copy(ids, at<std::uint64_t>(0));
     const std::uint64_t out = aligned(ids.size() * 8);
     const std::string answer = call(fmt::format(
         R"({{"op":"pull","tables":[{{"table":"{}","ids":[0,{}],"out":{},"test":{}}}]}})", table,
@@ -148,7 +149,7 @@ class Program {
   // Pushes gradients of one pull.
   std::string push(const std::string& table, std::uint32_t pulled,
                    const std::vector<float>& gradients, int samples = 1) {
-    std::memcpy(at<char>(kMemoryBytes / 2), gradients.data(), gradients.size() * 4);
+    std::ranges::copy(gradients, at<float>(kMemoryBytes / 2));
     return call(fmt::format(
         R"({{"op":"push","samples":{},"cost":0.5,"tables":[{{"table":"{}","pulls":[{}],"gradients":[{}]}}]}})",
         samples, table, pulled, kMemoryBytes / 2));

@@ -38,7 +38,7 @@ std::vector<float> rows(Program& program) {
 }
 
 void add_state(Program& program, const std::string& state) {
-  std::memcpy(program.at<char>(64), state.data(), state.size());
+  std::ranges::copy(state, program.at<char>(64));
   expect_ok(
       program.call(fmt::format(R"({{"op":"state","offset":0,"data":[64,{}]}})", state.size())));
 }
@@ -511,7 +511,7 @@ TEST_F(Return, APortThatAnswersNoPullIsNamed) {
   expect_ok(program->call(hello()));
   second_.answer_no_pull();
   std::vector<std::uint64_t> ids = kMany;
-  std::memcpy(program->at<char>(0), ids.data(), ids.size() * 8);
+  std::ranges::copy(ids, program->at<std::uint64_t>(0));
   const std::string answer =
       program->call(R"({"op":"pull","tables":[{"table":"item","ids":[0,20],"out":192}]})");
   EXPECT_TRUE(says(answer, R"("kind":"unreachable")")) << answer;
