@@ -22,6 +22,24 @@ class StartTest : public testing::Test {
     ClusterSession session = fake_.session();
     return start_job(fake_.context, session, plan_);
   }
+  // Starts pserver 0 on node 0, and the trainers on `nodes`, by number.
+  Status start_on(FakeCluster& cluster, const std::vector<std::size_t>& nodes) {
+    for (const std::size_t node : nodes) {
+      PlannedProcess trainer;
+      trainer.node = node;
+      trainer.spec.job = plan_.job;
+      trainer.spec.name = fmt::format("trainer-{}", plan_.trainers.size());
+      plan_.trainers.push_back(trainer);
+    }
+    cluster.node(0).on_start = [](remote::FakeNode&, remote::ProcessStatus& status) {
+      status.phase = remote::Phase::kReady;
+    };
+    ClusterSession session = cluster.session();
+    return start_job(cluster.context, session, plan_);
+  }
+  static JobKeys keys_of(FakeCluster& cluster, int node, const std::string& name) {
+    return *JobKeys::decode(as_bytes(cluster.node(node).files["jobs/j/keys/" + name]));
+  }
 
   FakeCluster fake_{1};
   JobPlan plan_;
@@ -41,30 +59,14 @@ TEST_F(StartTest, ALogLineDoesNotMakeAPserverReady) {
 // Pserver 0 and both trainers know their common keys, and nobody another's.
 TEST_F(StartTest, EveryProcessGetsTheKeysOfItsOwnPairsOnly) {
   FakeCluster two(2);
-  JobPlan plan = plan_;
-  plan.pservers[0].spec.name = "pserver-0";
-  for (const std::size_t i : {0U, 1U}) {
-    PlannedProcess trainer;
-    trainer.node = i;
-    trainer.spec.job = plan.job;
-    trainer.spec.name = fmt::format("trainer-{}", i);
-    plan.trainers.push_back(trainer);
-  }
-  two.node(0).on_start = [](remote::FakeNode&, remote::ProcessStatus& status) {
-    status.phase = remote::Phase::kReady;
-  };
-  ClusterSession session = two.session();
-  ASSERT_TRUE(start_job(two.context, session, plan));
-  const auto keys_of = [&](int node, const std::string& name) {
-    return *JobKeys::decode(as_bytes(two.node(node).files["jobs/j/keys/" + name]));
-  };
+  ASSERT_TRUE(start_on(two, {0, 1}));
   const NodeId pserver{Role::kPserver, 0}, first{Role::kTrainer, 0}, second{Role::kTrainer, 1};
-  const JobKeys of_pserver = keys_of(0, "pserver-0");
-  EXPECT_TRUE(equal_constant_time(keys_of(0, "trainer-0").pair(first, pserver)->reveal(),
+  const JobKeys of_pserver = keys_of(two, 0, "pserver-0");
+  EXPECT_TRUE(equal_constant_time(keys_of(two, 0, "trainer-0").pair(first, pserver)->reveal(),
                                   of_pserver.pair(first, pserver)->reveal()));
-  EXPECT_TRUE(equal_constant_time(keys_of(1, "trainer-1").pair(second, pserver)->reveal(),
+  EXPECT_TRUE(equal_constant_time(keys_of(two, 1, "trainer-1").pair(second, pserver)->reveal(),
                                   of_pserver.pair(second, pserver)->reveal()));
-  EXPECT_FALSE(keys_of(1, "trainer-1").pair(first, pserver));
+  EXPECT_FALSE(keys_of(two, 1, "trainer-1").pair(first, pserver));
   EXPECT_FALSE(two.node(1).files.contains("jobs/j/keys/trainer-0"));
   EXPECT_FALSE(two.node(1).files.contains("jobs/j/keys/pserver-0"));
 }
@@ -72,31 +74,15 @@ TEST_F(StartTest, EveryProcessGetsTheKeysOfItsOwnPairsOnly) {
 // They say nothing to a node that could not read the rows before.
 TEST_F(StartTest, AReadersKeysLieOnTheNodeOfTrainer0Only) {
   FakeCluster two(2);
-  JobPlan plan = plan_;
-  plan.pservers[0].spec.name = "pserver-0";
-  for (const std::size_t i : {0U, 1U}) {
-    PlannedProcess trainer;
-    trainer.node = 1 - i;
-    trainer.spec.job = plan.job;
-    trainer.spec.name = fmt::format("trainer-{}", i);
-    plan.trainers.push_back(trainer);
-  }
-  two.node(0).on_start = [](remote::FakeNode&, remote::ProcessStatus& status) {
-    status.phase = remote::Phase::kReady;
-  };
-  ClusterSession session = two.session();
-  ASSERT_TRUE(start_job(two.context, session, plan));
+  ASSERT_TRUE(start_on(two, {1, 0}));
   EXPECT_FALSE(two.node(0).files.contains("jobs/j/keys/reader"));
   ASSERT_TRUE(two.node(1).files.contains("jobs/j/keys/reader"));
-  const auto keys_of = [&](int node, const std::string& name) {
-    return *JobKeys::decode(as_bytes(two.node(node).files["jobs/j/keys/" + name]));
-  };
   const NodeId pserver{Role::kPserver, 0}, reader{Role::kReader, 0}, trainer{Role::kTrainer, 0};
-  const JobKeys of_reader = keys_of(1, "reader");
+  const JobKeys of_reader = keys_of(two, 1, "reader");
   EXPECT_TRUE(equal_constant_time(of_reader.pair(reader, pserver)->reveal(),
-                                  keys_of(0, "pserver-0").pair(reader, pserver)->reveal()));
+                                  keys_of(two, 0, "pserver-0").pair(reader, pserver)->reveal()));
   EXPECT_FALSE(of_reader.pair(trainer, pserver)) << "it cannot pass for a trainer";
-  EXPECT_FALSE(keys_of(1, "trainer-0").pair(reader, pserver));
+  EXPECT_FALSE(keys_of(two, 1, "trainer-0").pair(reader, pserver));
 }
 
 // Its nodes list it in another order than that of its ranks.
@@ -123,12 +109,9 @@ TEST_F(StartTest, ARestartDealsNewKeysByTheNamesOfTheProcesses) {
   ClusterSession session = two.session();
   const Status restarted = restart_job(two.context, session, "j");
   ASSERT_TRUE(restarted) << restarted.error().message;
-  const auto keys_of = [&](std::size_t node, const std::string& name) {
-    return *JobKeys::decode(as_bytes(two.node(node).files["jobs/j/keys/" + name]));
-  };
   const NodeId pserver{Role::kPserver, 1}, trainer{Role::kTrainer, 0};
-  EXPECT_TRUE(equal_constant_time(keys_of(1, "trainer-0").pair(trainer, pserver)->reveal(),
-                                  keys_of(0, "pserver-1").pair(trainer, pserver)->reveal()));
+  EXPECT_TRUE(equal_constant_time(keys_of(two, 1, "trainer-0").pair(trainer, pserver)->reveal(),
+                                  keys_of(two, 0, "pserver-1").pair(trainer, pserver)->reveal()));
   EXPECT_EQ(two.node(0).claimed_job, "j") << "its nodes wipe keys of jobs that nobody starts";
   for (const std::size_t i : {0U, 1U}) two.node(i).processes.clear();
   add(0, "trainer-0");
