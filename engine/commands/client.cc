@@ -17,8 +17,8 @@
 #include "engine/commands/job_heartbeat.h"
 #include "engine/commands/model_flags.h"
 #include "engine/commands/supervision.h"
+#include "engine/commands/train.h"
 #include "engine/math/allocator.h"
-#include "engine/pserver/shard.h"
 #include "engine/sidecar/exchange.h"
 #include "engine/sidecar/reader.h"
 #include "engine/sidecar/service.h"
@@ -111,36 +111,7 @@ std::function<Status()> declare_client(FlagSet& flags) {
   trainer::TrainOptions& trainer = options->trainer;
   flags.text("config", "the job.toml of the job; default: none, the program gives the tables",
              trainer.config);
-  flags.repeated("set", "KEY=VALUE in place of job.toml's; repeatable", trainer.overrides);
-  flags.number("trainer_id", "rank of this trainer, from 0 to num_gradient_servers - 1",
-               trainer.trainer_id, 0, kCountMax);
-  flags.number("num_gradient_servers", "number of trainers of the job",
-               trainer.num_gradient_servers, 1, pserver::kTrainersMax);
-  flags.list("pservers", "HOST[:PORT],... of the pservers, in the same order for all trainers",
-             trainer.pservers);
-  flags.number("port", "first port of a pserver that --pservers names without one", trainer.port, 1,
-               kPortMax);
-  flags.number("ports_num", "number of ports for dense parameters of each pserver",
-               trainer.ports_num, 0, kPortsMax);
-  flags.number("ports_num_for_sparse", "number of ports for sparse tables of each pserver",
-               trainer.ports_num_for_sparse, 0, kPortsMax);
-  flags.boolean("local", "train in this process alone, without pservers", trainer.local);
-  flags.text("save_dir", "folder of the snapshots pass-00000 ...", trainer.save_dir);
-  flags.number("start_pass", "continue after pass start_pass - 1 of --save_dir", trainer.start_pass,
-               0, kCountMax);
-  flags.boolean("resume", "continue from the newest snapshot in --save_dir, if there is one",
-                trainer.resume);
-  flags.boolean("from_scratch", "move snapshots in --save_dir aside, unless it resumes",
-                trainer.from_scratch);
-  flags.text("init_model_path", "snapshot to start from, with passes counted from 0",
-             trainer.init_model_path);
-  flags.text("job_tag", "name of the job; the same for all of its processes", trainer.job_tag);
-  flags.text("key_file", kKeyFileHelp, trainer.key_file);
-  flags.text("transport", kTransportHelp, trainer.transport);
-  flags.number("connect_timeout", "seconds to wait for the pservers to listen",
-               trainer.connect_timeout, 1, 3600);
-  flags.number("incarnation", "number of this start of the trainer; rises with every restart",
-               trainer.incarnation, 0, UINT32_MAX);
+  declare_trainer(flags, trainer);
   return [options] { return run_client(*options); };
 }
 

@@ -650,8 +650,7 @@ std::function<Status()> declare_train(FlagSet& flags) {
 
 }  // namespace
 
-void TrainFlags::declare(FlagSet& flags) {
-  flags.text("config", "the job.toml of the job", options.config);
+void declare_trainer(FlagSet& flags, trainer::TrainOptions& options) {
   flags.repeated("set", "KEY=VALUE in place of job.toml's, e.g. train.batch_size=64; repeatable",
                  options.overrides);
   flags.number("trainer_id", "rank of this trainer, from 0 to num_gradient_servers - 1",
@@ -660,27 +659,14 @@ void TrainFlags::declare(FlagSet& flags) {
                options.num_gradient_servers, 1, pserver::kTrainersMax);
   flags.list("pservers", "HOST[:PORT],... of the pservers, in the same order for all trainers",
              options.pservers);
-  flags.list("trainers",
-             "with dense = 'collective' or 'local_sgd', or node_groups: HOST:PORT,... of all "
-             "trainers, in the order of trainer_id; each trainer listens at its own entry",
-             options.trainers);
   flags.number("port", "first port of a pserver that --pservers names without one", options.port, 1,
                kPortMax);
   flags.number("ports_num", "number of ports for dense parameters of each pserver",
                options.ports_num, 0, kPortsMax);
   flags.number("ports_num_for_sparse", "number of ports for sparse tables of each pserver",
                options.ports_num_for_sparse, 0, kPortsMax);
-  flags.text("trainer_count", "number of threads of this trainer", trainer_count);
-  flags.boolean("use_gpu", "train on a GPU, by paddle-gpu; default: train.device", use_gpu);
   flags.boolean("local", "train in this process alone, without pservers", options.local);
-  flags.boolean("verbose",
-                "with --local: log all that a trainer of a larger job logs, not only a line for "
-                "each pass",
-                options.verbose);
   flags.text("save_dir", "folder of the snapshots pass-00000 ...", options.save_dir);
-  flags.boolean("saves_copy", "save a copy of each snapshot of trainer 0 in --save_dir",
-                options.saves_copy);
-  flags.text("num_passes", "number of passes over the data", num_passes);
   flags.number("start_pass", "continue after pass start_pass - 1 of --save_dir", options.start_pass,
                0, kCountMax);
   flags.boolean("resume", "continue from the newest snapshot in --save_dir, if there is one",
@@ -693,19 +679,37 @@ void TrainFlags::declare(FlagSet& flags) {
              "snapshot to start from, with passes counted from 0; with --resume "
              "only where --save_dir has none",
              options.init_model_path);
-  flags.text("log_period", "number of batches between two progress lines", log_period);
-  flags.text("seed", "seed of initial values, shuffling and dropout", seed);
-  flags.text("metrics", "file to which a JSON line is appended at each log point", options.metrics);
   flags.text("job_tag", "name of the job; the same for all of its processes", options.job_tag);
   flags.text("key_file", kKeyFileHelp, options.key_file);
   flags.text("transport", kTransportHelp, options.transport);
-  flags.boolean("nccl_clear", "let NCCL connect hosts, which it does without encryption",
-                options.nccl_clear);
   flags.number("connect_timeout", "seconds to wait for the pservers to listen",
                options.connect_timeout, 1, 3600);
-  flags.text("rank_from", kRankFromHelp, rank_from);
   flags.number("incarnation", "number of this start of the trainer; rises with every restart",
                options.incarnation, 0, UINT32_MAX / kSessionsMax - 1);
+}
+
+void TrainFlags::declare(FlagSet& flags) {
+  flags.text("config", "the job.toml of the job", options.config);
+  declare_trainer(flags, options);
+  flags.list("trainers",
+             "with dense = 'collective' or 'local_sgd', or node_groups: HOST:PORT,... of all "
+             "trainers, in the order of trainer_id; each trainer listens at its own entry",
+             options.trainers);
+  flags.text("trainer_count", "number of threads of this trainer", trainer_count);
+  flags.boolean("use_gpu", "train on a GPU, by paddle-gpu; default: train.device", use_gpu);
+  flags.boolean("verbose",
+                "with --local: log all that a trainer of a larger job logs, not only a line for "
+                "each pass",
+                options.verbose);
+  flags.boolean("saves_copy", "save a copy of each snapshot of trainer 0 in --save_dir",
+                options.saves_copy);
+  flags.text("num_passes", "number of passes over the data", num_passes);
+  flags.text("log_period", "number of batches between two progress lines", log_period);
+  flags.text("seed", "seed of initial values, shuffling and dropout", seed);
+  flags.text("metrics", "file to which a JSON line is appended at each log point", options.metrics);
+  flags.boolean("nccl_clear", "let NCCL connect hosts, which it does without encryption",
+                options.nccl_clear);
+  flags.text("rank_from", kRankFromHelp, rank_from);
 }
 
 trainer::TrainOptions TrainFlags::resolve() const {

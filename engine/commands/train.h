@@ -1,4 +1,4 @@
-// The flags of `paddle train`, which `paddle plan` takes too.
+// The flags of `paddle train`, which `paddle plan` takes too, and `paddle client` in part.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,10 @@
 #include "engine/trainer/connection.h"
 
 namespace paddle::commands {
+
+// The flags of every process that is a trainer of a job: its place in the job, the pservers, the
+// snapshots, and the session.
+void declare_trainer(FlagSet& flags, trainer::TrainOptions& options);
 
 struct TrainFlags {
   void declare(FlagSet& flags);
