@@ -102,7 +102,8 @@ class ClientLanes {
     ClientLane core;
   };
 
-  // Of another thread than the one that receives; in memory of its own, as lanes are moved.
+  // Another thread sets it than the one that receives. It has memory of its own, because lanes are
+  // moved.
   struct BreakOff {
     std::mutex mutex;
     std::optional<Error> why;

@@ -17,8 +17,8 @@ namespace paddle::client {
 // One thread makes all calls, except for interrupt() and waiting_for().
 class RowReader {
  public:
-  // Of the options, ports_num, ports_num_for_sparse, trainer_id and incarnation have no meaning
-  // here: the first port of pserver 0 describes the job's ports.
+  // The options ports_num, ports_num_for_sparse, trainer_id and incarnation have no meaning here:
+  // the first port of pserver 0 describes the job's ports.
   explicit RowReader(ConnectOptions options) : options_(std::move(options)) {}
 
   // Connects to all sparse ports, once the job has values. Errors name the pserver. kUsage: the

@@ -171,7 +171,7 @@ void ValueHistogram::add(const Keys& added) {
 }
 
 // All keys in ascending order, of which more than distinct_max_ may differ, with their counts.
-// Those of the first numbers may be there several times.
+// A number in the list of first numbers may be there several times.
 const std::vector<std::uint64_t>& ValueHistogram::sorted_pairs() const {
   thread_local std::vector<std::uint64_t> pairs;
   pairs.resize(first_.size() + used_);

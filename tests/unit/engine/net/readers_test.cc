@@ -7,7 +7,8 @@
 namespace paddle::net {
 namespace {
 
-// Echoes, records who sent each frame, and stops at the first frame of a reader until release().
+// Echoes, records the sender of each frame, and stops at the first frame of a reader until
+// release().
 class OrderHandler final : public FrameHandler {
  public:
   void on_frame(TimePoint /*now*/, PeerId from, Frame&& frame,
@@ -176,7 +177,7 @@ TEST_F(ReadersTest, AllTogetherHaveSixtyFourConnections) {
         << surplus.error().message;
     EXPECT_FALSE(surplus.error().hint.empty());
   }
-  // Those that were there go on, and trainers still connect.
+  // Readers that had connected before go on, and trainers still connect.
   ASSERT_TRUE(links.front()->send(frame_of(kEchoType, "", 0), soon()));
   EXPECT_TRUE(links.front()->receive(soon()));
   EXPECT_TRUE(joined_trainer(0));
