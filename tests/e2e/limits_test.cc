@@ -54,11 +54,11 @@ TEST_F(ULimits, AJobThatMayDoLittleIsEndedByName) {
   ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
   cluster.copy_template("word2vec");
   ASSERT_EQ(cluster.prepare("word2vec", {"--minimum", "1"}, chained_sentences(100)).code, 0);
-  for (const char* const limits :
-       {"ulimit -s 64", "ulimit -s 400", "ulimit -v 150000", "ulimit -n 20", "ulimit -n 28"}) {
+  for (const char* const limits : {"ulimit -s 64", "ulimit -s 400", "ulimit -v 150000",
+                                   "ulimit -n 20", "ulimit -n 28", "ulimit -n 100"}) {
     const Outcome train =
-        run(limits, fmt::format("train --trainers 2 --pservers 2 --set train.passes=1 --name job{} "
-                                "word2vec",
+        run(limits, fmt::format("train --trainers 2 --pservers 2 --set train.passes=1 --restarts 1 "
+                                "--name job{} word2vec",
                                 runs_));
     EXPECT_TRUE(train.code == 0 || train.code == 7) << limits << " " << train.code << train.output;
     if (train.code == 7) {

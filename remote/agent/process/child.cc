@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -77,14 +78,17 @@ void be_ended_first_without_memory() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   // Descriptor 0 has been /dev/null since the supervisor started. The other descriptors may have
   // the numbers that the program's descriptors get.
-  const auto out_of_the_way = [](int fd) {
-    return fd < 0 ? fd : ::fcntl(fd, F_DUPFD_CLOEXEC, kMemoryFd + 1);
+  const int lowest = 1 + (program.memory < 0 ? kNoticeFd : program.memory_number);
+  const auto move_up = [&](int& fd) {
+    if (fd < 0) return true;
+    const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, lowest);
+    if (moved >= 0) fd = moved;
+    return moved >= 0;
   };
-  error = out_of_the_way(error);
-  notices = out_of_the_way(notices);
-  const int memory = out_of_the_way(program.memory);
-  if (::dup2(output, 1) == 1 && ::dup2(output, 2) == 2 && ::fchdir(directory) == 0 &&
-      give(notices, kNoticeFd) && give(memory, kMemoryFd)) {
+  int memory = program.memory;
+  if (move_up(error) && move_up(notices) && move_up(memory) && ::dup2(output, 1) == 1 &&
+      ::dup2(output, 2) == 2 && ::fchdir(directory) == 0 && give(notices, kNoticeFd) &&
+      give(memory, program.memory_number)) {
     restore_cores();
     ::execve(arguments[0], arguments.data(), variables.data());
   }
@@ -278,7 +282,11 @@ Result<UniqueFd> memory_of(const wire::agent::ProcessSpec& spec) {
 void give_memory(Program& program, int memory) {
   if (memory < 0) return;
   program.memory = memory;
-  program.variables.push_back("PADDLECTL_MEMORY_FD=" + std::to_string(kMemoryFd));
+  rlimit limit{};
+  // become() needs three numbers above it.
+  const bool has_room = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur > kMemoryFd + 3;
+  program.memory_number = has_room ? kMemoryFd : kLowMemoryFd;
+  program.variables.push_back("PADDLECTL_MEMORY_FD=" + std::to_string(program.memory_number));
 }
 
 void Notices::open(UniqueFd pipe) {

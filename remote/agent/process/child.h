@@ -17,16 +17,20 @@
 
 namespace paddle::agent {
 
-// Numbers of the child's descriptors; PADDLECTL_NOTICE_FD and PADDLECTL_MEMORY_FD contain them.
+// PADDLECTL_NOTICE_FD and PADDLECTL_MEMORY_FD contain the numbers of the child's descriptors.
 constexpr int kNoticeFd = 3;
-constexpr int kMemoryFd = 120;  // scripts and launchers use the small numbers themselves
+// Scripts and launchers use the small numbers themselves. Where `ulimit -n` allows no such number,
+// the memory gets kLowMemoryFd.
+constexpr int kMemoryFd = 120;
+constexpr int kLowMemoryFd = 10;
 
 struct Program {
   std::string name;                    // for errors
   std::vector<std::string> arguments;  // [0]: its path
   std::vector<std::string> variables;  // NAME=value
   bool sends_notices = false;          // gets a pipe for them as kNoticeFd
-  int memory = -1;                     // given to it as kMemoryFd; -1: none
+  int memory = -1;                     // -1: none
+  int memory_number = kMemoryFd;       // the child's number of `memory`
   wire::agent::GpuVariables gpus;      // GPU variables among `variables`, for `paddlectl status`
 };
 struct Child {
