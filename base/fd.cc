@@ -10,21 +10,31 @@
 #include <cerrno>
 #include <cstring>
 
+#include <fmt/format.h>
+
 namespace paddle {
 namespace {
 
-// Writes `content` to `temporary`, then renames it to `path`.
-Status write_durably(const std::string& temporary, const std::string& path, ByteSpan content,
-                     unsigned mode) {
-  const UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-                           static_cast<mode_t>(mode)));
-  if (!fd) return system_error(Errc::kResource, "create " + temporary);
-  if (auto written = write_all(fd.get(), content, TimePoint::max()); !written) {
+// Creates a file beside `path` under a name that nobody else uses, and sets `name` to it. Several
+// processes may replace one file at a time, and a killed one leaves its temporary file.
+UniqueFd create_beside(const std::string& path, unsigned mode, std::string& name) {
+  for (unsigned i = 0;; ++i) {
+    name = fmt::format("{}.{}-{}.tmp", path, ::getpid(), i);
+    UniqueFd fd(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+                       static_cast<mode_t>(mode)));
+    if (fd || errno != EEXIST) return fd;
+  }
+}
+
+// Writes `content` to the file `temporary`, then renames it to `path`.
+Status write_durably(int fd, const std::string& temporary, const std::string& path,
+                     ByteSpan content) {
+  if (auto written = write_all(fd, content, TimePoint::max()); !written) {
     Error error = std::move(written).error().with(temporary);
     error.code = Errc::kResource;
     return error;
   }
-  if (::fsync(fd.get()) != 0) return system_error(Errc::kResource, "fsync " + temporary);
+  if (::fsync(fd) != 0) return system_error(Errc::kResource, "fsync " + temporary);
   if (::rename(temporary.c_str(), path.c_str()) != 0) {
     return system_error(Errc::kResource, "rename " + temporary);
   }
@@ -185,9 +195,10 @@ Result<std::string> read_file_or_pipe(const std::string& path, std::size_t max_b
 }
 
 Status replace_file(const std::string& path, ByteSpan content, unsigned mode) {
-  const std::string temporary = path + ".tmp";
-  ::unlink(temporary.c_str());  // a leftover of a killed process may have another mode
-  if (auto written = write_durably(temporary, path, content, mode); !written) {
+  std::string temporary;
+  const UniqueFd file = create_beside(path, mode, temporary);
+  if (!file) return system_error(Errc::kResource, "create " + temporary);
+  if (auto written = write_durably(file.get(), temporary, path, content); !written) {
     ::unlink(temporary.c_str());
     return written;
   }

@@ -79,6 +79,7 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes = 6
 Result<std::string> read_file_or_pipe(const std::string& path, std::size_t max_bytes);
 // Replaces a file atomically and durably: temporary file in the same directory, fsync, rename,
 // fsync of the directory. After a crash the file has its old or its new content, never a part.
+// Several processes may replace one file at a time; the last one wins.
 Status replace_file(const std::string& path, ByteSpan content, unsigned mode = 0600);
 
 }  // namespace paddle

@@ -7,7 +7,9 @@
 #include <array>
 #include <fstream>
 #include <thread>
+#include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/fd.h"
@@ -106,9 +108,8 @@ TEST_F(FileTest, ReplaceFileGivesTheNewContentAndModeAndLeavesNothingElse) {
 }
 
 TEST_F(FileTest, ReplaceFileKeepsTheOldContentWhenItCannotWrite) {
-  const std::string file = path_ + "/state";
-  ASSERT_TRUE(replace_file(file, as_bytes("old"), 0600));
-  ASSERT_TRUE(std::filesystem::create_directory(file + ".tmp"));  // the temporary cannot be made
+  const std::string file = path_ + "/" + std::string(254, 'x');  // its temporary has a longer name
+  std::ofstream(file) << "old";
   const auto failed = replace_file(file, as_bytes("new"), 0600);
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, Errc::kResource);
@@ -119,16 +120,40 @@ TEST_F(FileTest, ReplaceFileKeepsTheOldContentWhenItCannotWrite) {
 TEST_F(FileTest, ReplaceFileLeavesNoTemporaryFileWhenItFails) {
   ASSERT_TRUE(std::filesystem::create_directory(path_ + "/folder"));  // nothing replaces a folder
   EXPECT_FALSE(replace_file(path_ + "/folder", as_bytes("new")));
-  EXPECT_FALSE(std::filesystem::exists(path_ + "/folder.tmp"));
+  const auto entries = std::filesystem::directory_iterator(path_);
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
 }
 
-TEST_F(FileTest, ReplaceFileDoesNotInheritTheModeOfALeftover) {
+TEST_F(FileTest, ReplaceFileLeavesTheTemporaryOfAnotherProcessAlone) {
   const std::string file = path_ + "/state";
-  ASSERT_TRUE(replace_file(file + ".tmp", as_bytes("a killed process left this"), 0644));
+  const std::string others[] = {file + ".tmp", fmt::format("{}.{}-0.tmp", file, ::getpid())};
+  for (const std::string& other : others) {
+    std::ofstream(other) << "half of a fi";
+    ASSERT_EQ(::chmod(other.c_str(), 0644), 0);
+  }
   ASSERT_TRUE(replace_file(file, as_bytes("new"), 0600));
+  EXPECT_EQ(*read_file(file), "new");
   struct stat info {};
   ASSERT_EQ(::stat(file.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777U, 0600U);
+  for (const std::string& other : others) EXPECT_EQ(*read_file(other), "half of a fi") << other;
+}
+
+TEST_F(FileTest, ReplaceFileMayBeCalledByManyAtATime) {
+  const std::string file = path_ + "/state";
+  std::vector<std::thread> writers;
+  for (std::size_t writer = 1; writer <= 4; ++writer) {
+    writers.emplace_back([&, text = std::string(writer * 1000, 'x')] {
+      for (int i = 0; i < 50; ++i) {
+        const Status replaced = replace_file(file, as_bytes(text));
+        EXPECT_TRUE(replaced) << replaced.error().message;
+        EXPECT_EQ(read_file(file)->size() % 1000, 0U);
+      }
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  const auto entries = std::filesystem::directory_iterator(path_);
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);
 }
 
 TEST_F(FileTest, ReadFileRefusesMoreThanItsLimit) {

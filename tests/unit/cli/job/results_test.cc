@@ -591,7 +591,7 @@ TEST(ShownPath, IsRelativeBelowTheCurrentDirectoryExceptInJson) {
 TEST_F(FetchPasses, WhatCannotBeRecordedIsALineForEachNode) {
   save(0, "scores-1.txt", "1");
   for (const char* const node : {"n-0", "n-1"})
-    fs::create_directories(folder_ / ("j/.fetched-" + std::string(node) + ".tmp"));
+    fs::create_directories(folder_ / ("j/.fetched-" + std::string(node)));
   ASSERT_TRUE(fetch("last"));
   EXPECT_FALSE(said("\\x0a")) << fake_.err.str();
   EXPECT_NE(fake_.err.str().find("not recorded as fetched: "),
