@@ -20,6 +20,7 @@ struct ServerOptions {
   std::uint64_t job_tag = 0;
   std::uint64_t server_generation = 0;  // 1 higher at each start of this server
   Transport transport = Transport::kSealed;
+  const Clock* clock = nullptr;  // null: steady time; a test may have its own
 };
 
 class TcpServer {

@@ -100,6 +100,7 @@ class TcpServerImpl final : public TcpServer {
   TcpServerImpl(ServerOptions&& options, FrameHandler& handler)
       : options_(std::move(options)),
         handler_(handler),
+        clock_(options_.clock != nullptr ? *options_.clock : steady_clock_),
         acceptor_(io_),
         timer_(io_),
         reader_timer_(io_),
@@ -150,7 +151,8 @@ class TcpServerImpl final : public TcpServer {
 
   ServerOptions options_;
   FrameHandler& handler_;
-  SteadyClock clock_;
+  const SteadyClock steady_clock_;
+  const Clock& clock_;
   asio::io_context io_{1};
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer timer_;

@@ -54,10 +54,12 @@ class ReadersTest : public NetTest {
 // A trainer and a reader of one port. The parameter says whether the trainer uses shared memory.
 class ReaderFlood : public ::testing::TestWithParam<bool> {
  protected:
-  static constexpr std::size_t kFrames = 300;  // of each
+  static constexpr std::size_t kFrames = 300;
 
-  void start(FrameHandler& handler) {
-    auto server = TcpServer::listen({{"127.0.0.1", 0}, keys_of(1), kServer, kJob, 9}, handler);
+  void start(FrameHandler& handler, const Clock* clock = nullptr) {
+    ServerOptions server_options{{"127.0.0.1", 0}, keys_of(1), kServer, kJob, 9};
+    server_options.clock = clock;
+    auto server = TcpServer::listen(std::move(server_options), handler);
     ASSERT_TRUE(server) << server.error().message;
     server_ = *std::move(server);
     thread_ = std::thread([this] { server_->run(); });
@@ -75,7 +77,6 @@ class ReaderFlood : public ::testing::TestWithParam<bool> {
     ASSERT_TRUE(trainer && reader);
     trainer_ = *std::move(trainer);
     reader_ = *std::move(reader);
-    for (std::size_t i = 0; i < kFrames; ++i) send(*reader_);
   }
   void TearDown() override { stop(); }
   void stop() {
@@ -83,7 +84,10 @@ class ReaderFlood : public ::testing::TestWithParam<bool> {
     server_->stop();
     thread_.join();
   }
-  static void send(Link& link) { EXPECT_TRUE(link.send(frame_of(kEchoType, "", 8), soon())); }
+  static void send(Link& link, std::size_t count = 1) {
+    for (std::size_t i = 0; i < count; ++i)
+      EXPECT_TRUE(link.send(frame_of(kEchoType, "", 8), soon()));
+  }
   static void receive(Link& link, std::size_t count = 1) {
     for (std::size_t i = 0; i < count; ++i) EXPECT_TRUE(link.receive(soon()));
   }
@@ -96,6 +100,7 @@ class ReaderFlood : public ::testing::TestWithParam<bool> {
 TEST_P(ReaderFlood, DelaysATrainerByOneRequest) {
   OrderHandler handler;
   start(handler);
+  send(*reader_, kFrames);
   handler.stopped.wait(false);
   send(*trainer_);
   handler.release();
@@ -107,13 +112,27 @@ TEST_P(ReaderFlood, DelaysATrainerByOneRequest) {
   EXPECT_LE(std::ranges::find(handler.order, Role::kTrainer) - handler.order.begin(), 2);
 }
 
-// Takes long for the frames of readers.
-class SlowHandler final : public FrameHandler {
+// Time that passes only in advance(), from any thread.
+class HandClock final : public Clock {
  public:
-  void on_frame(TimePoint now, PeerId from, Frame&& frame, std::vector<Outgoing>& out) override {
+  TimePoint now() const override { return TimePoint(Duration(passed_)); }
+  void advance(Duration time) { passed_ += time.count(); }
+
+ private:
+  std::atomic<Duration::rep> passed_ = Duration(std::chrono::hours(1)).count();
+};
+
+// Echoes. A frame of a reader takes kReadTime, one of a trainer no time.
+class TimedHandler final : public FrameHandler {
+ public:
+  static constexpr Duration kReadTime = std::chrono::milliseconds(2);
+
+  explicit TimedHandler(HandClock& clock) : clock_(clock) {}
+  void on_frame(TimePoint /*now*/, PeerId from, Frame&& frame,
+                std::vector<Outgoing>& out) override {
     if (frame.header.sender.role == Role::kReader) {
       ++reads;
-      while (SteadyClock().now() < now + std::chrono::milliseconds(2)) spin_once();
+      clock_.advance(kReadTime);
     }
     out.push_back({from, std::move(frame), false});
   }
@@ -121,20 +140,45 @@ class SlowHandler final : public FrameHandler {
   void on_tick(TimePoint /*now*/, std::vector<Outgoing>& /*out*/) override {}
 
   std::atomic<std::size_t> reads = 0;
+
+ private:
+  HandClock& clock_;
 };
 
-// Without a limit, each frame of the trainer would wait for one of the reader.
-TEST_P(ReaderFlood, LeavesTrainersMostOfThePort) {
-  SlowHandler handler;
-  start(handler);
-  receive(*reader_);
-  const std::size_t before = handler.reads;
-  for (std::size_t i = 0; i < kFrames; ++i) {
-    send(*trainer_);
-    receive(*trainer_);
+// Without charge_readers(), a turn of the port that serves the trainer would serve the reader too.
+TEST_P(ReaderFlood, HasATenthOfThePortWhileTrainersUseIt) {
+  constexpr Duration kInstant{1};
+  constexpr std::size_t kRounds = 10;
+  HandClock clock;
+  TimedHandler handler(clock);
+  start(handler, &clock);
+  const auto exchange = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      send(*trainer_);
+      receive(*trainer_);
+    }
+  };
+  exchange(1);
+  const TimePoint begun = clock.now();
+  send(*reader_, kFrames);
+  for (std::size_t round = 1; round <= kRounds; ++round) {
+    receive(*reader_);
+    exchange(20);
+    clock.advance(9 * TimedHandler::kReadTime - kInstant);
+    exchange(20);
+    EXPECT_EQ(handler.reads, round);
+    clock.advance(kInstant);
   }
-  EXPECT_LT(handler.reads - before, kFrames / 2);
-  receive(*reader_, kFrames - 1);  // they are served all the same
+  receive(*reader_);
+  EXPECT_EQ(clock.now() - begun, (10 * kRounds + 1) * TimedHandler::kReadTime);
+
+  // When the trainer has been silent for a while, the reader has the port for itself.
+  constexpr Duration kSilence = std::chrono::milliseconds(100);
+  const TimePoint silent = clock.now() + kSilence;
+  clock.advance(kSilence);
+  receive(*reader_, kFrames - kRounds - 1);
+  EXPECT_EQ(clock.now() - silent, (kFrames - kRounds - 1) * TimedHandler::kReadTime);
+  stop();
 }
 
 INSTANTIATE_TEST_SUITE_P(Trainers, ReaderFlood, ::testing::Bool());
