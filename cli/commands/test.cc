@@ -9,6 +9,7 @@
 #include "cli/job/engine_program.h"
 #include "cli/job/folders.h"
 #include "cli/job/result_files.h"
+#include "cli/watch/process_state.h"
 #include "proto/agent.pb.h"
 #include "remote/client/push_source.h"
 
@@ -151,12 +152,13 @@ Status run_there(Context& context, Member& member, std::vector<std::string> argu
              member.client->run({arguments, context.limits.timeout}, keep, context.interrupted));
   if (end.exit_code == 0 && end.signal == 0 && !end.timed_out) return show(context, output);
   if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted; the test was ended"};
-  Error failure{Errc::kFailed, fmt::format("paddle died of signal {}", end.signal), ""};
+  Error failure{Errc::kFailed, "paddle test " + describe(end), ""};
   if (end.timed_out) {
-    failure = {Errc::kUnreachable, "the test did not finish in time",
-               "raise the time limit: --timeout DURATION"};
+    failure.code = Errc::kUnreachable;
+    failure.hint = "raise the time limit: --timeout DURATION";
+  } else if (signal_of(end) == 0) {
+    failure = engine_error(end.exit_code, std::move(output.error));
   }
-  if (end.exit_code != 0) failure = engine_error(end.exit_code, std::move(output.error));
   // The hint of the engine does not fit: on a node, --data is limited to the job's workspace.
   if (failure.hint.find("--data=GLOB") != std::string::npos) {
     failure.hint =

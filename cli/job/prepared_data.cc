@@ -21,6 +21,7 @@
 #include "cli/job/result_files.h"
 #include "cli/job/results.h"
 #include "cli/job/workspace.h"
+#include "cli/watch/process_state.h"
 #include "engine/config/data_config.h"
 #include "engine/config/job_config.h"
 #include "engine/config/toml_reader.h"
@@ -37,7 +38,6 @@ constexpr const char* kAgain = "the same command begins it again; nothing was st
 constexpr std::size_t kKeyLength = 16;       // hexadecimal digits in the folder's name
 constexpr std::size_t kLastLinesMax = 15;    // in an error
 constexpr std::size_t kLineBytesMax = 1000;  // a longer line of output is shown in pieces
-constexpr int kShellSignalBase = 128;        // a shell's exit code after a signal
 constexpr int kNoPlace = 90;                 // exit code: the script cannot write to the folder
 constexpr int kNoData = 91;                  // no file matches a pattern, or all are empty
 
@@ -222,14 +222,11 @@ Error program_error(const std::string& node, const std::string& folder, const In
   if (end.signal == 0 && end.exit_code == kNoData) {
     return {Errc::kData,
             fmt::format("node {}: {} made no data for {}{}{}", node, kProgram, inputs.train,
-                        inputs.test.empty() ? "" : " and " + inputs.test, lines),
+                        inputs.test.empty() ? "" : " and " + inputs.test, last_lines(said)),
             "correct it, or [data] train and test, and run the same command again"};
   }
-  const int signal =
-      end.exit_code > kShellSignalBase ? end.exit_code - kShellSignalBase : end.signal;
-  const std::string how = signal != 0 ? fmt::format("was killed by signal {}", signal)
-                                      : fmt::format("exited with code {}", end.exit_code);
-  return {Errc::kFailed, fmt::format("node {}: {} {}{}", node, kProgram, how, lines),
+  return {Errc::kFailed,
+          fmt::format("node {}: {} {}{}", node, kProgram, describe(end), last_lines(said)),
           "correct it and run the same command again; nothing was started"};
 }
 

@@ -12,6 +12,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "cli/job/folders.h"
+#include "cli/watch/process_state.h"
 #include "proto/agent.pb.h"
 
 namespace paddle::cli {
@@ -96,13 +97,9 @@ Status run_step(Context& context, Member& member, const Step& step) {
              member.client->run(command, listen, context.interrupted));
   if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted during the setup", ""};
   if (end.exit_code == 0 && end.signal == 0 && !end.timed_out) return {};
-  const std::string how = end.timed_out     ? "took longer than --timeout"
-                          : end.signal != 0 ? fmt::format("was killed by signal {}", end.signal)
-                                            : fmt::format("exited with code {}", end.exit_code);
-  while (said.ends_with('\n')) said.pop_back();
   return Error{Errc::kFailed,
-               fmt::format("node {}: {} {}{}; nothing was started{}{}", member.spec.name, step.what,
-                           how, cause_in(said), said.empty() ? "" : "; its last lines:\n", said),
+               fmt::format("node {}: {} {}{}; nothing was started{}", member.spec.name, step.what,
+                           describe(end), cause_in(said), last_lines(said)),
                step.hint};
 }
 

@@ -13,6 +13,7 @@
 #include "cli/job/engine_program.h"
 #include "cli/job/folders.h"
 #include "cli/job/results.h"
+#include "cli/watch/process_state.h"
 #include "engine/config/statistics_file.h"
 #include "engine/snapshot/info.h"
 #include "proto/agent.pb.h"
@@ -71,18 +72,15 @@ std::vector<std::size_t> trainers_on(const JobPlan& plan, std::size_t node) {
 
 // The error of the program on a node, without the name of the node.
 Error error_of(const remote::CommandEnd& end, const std::string& said) {
-  if (end.timed_out) {
-    return {Errc::kUnreachable, "making statistics took longer than --timeout",
-            "raise the limit, or leave --timeout out"};
-  }
-  if (end.signal != 0) {
-    return {Errc::kFailed, fmt::format("paddle statistics was killed by signal {}", end.signal),
+  const std::string how = "paddle statistics " + describe(end);
+  if (end.timed_out) return {Errc::kUnreachable, how, "raise the limit, or leave --timeout out"};
+  if (signal_of(end) != 0) {
+    return {Errc::kFailed, how + last_lines(said),
             "see whether the node has enough memory: paddlectl status"};
   }
   Error error = engine_error(end.exit_code, said);
   error.code = errc_of(static_cast<std::uint32_t>(end.exit_code));
-  if (error.message.empty())
-    error.message = fmt::format("paddle statistics exited with code {}", end.exit_code);
+  if (error.message.empty()) error.message = how;
   return error;
 }
 

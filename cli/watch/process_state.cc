@@ -11,6 +11,16 @@
 #include "cli/console/console.h"
 
 namespace paddle::cli {
+namespace {
+
+constexpr int kShellSignalBase = 128;
+
+std::string killed_by(int signal) {
+  const char* const name = ::sigdescr_np(signal);
+  return fmt::format("killed by signal {} ({})", signal, name != nullptr ? name : "?");
+}
+
+}  // namespace
 
 bool is_pserver(const remote::ProcessStatus& status) {
   return status.name.starts_with("pserver-");
@@ -46,15 +56,13 @@ std::string describe_state(const remote::ProcessStatus& status) {
                                     : fmt::format("running (start {})", status.incarnation);
     case remote::ProcessState::kExited:
       return status.exit_code == 0 ? "done" : fmt::format("exited with code {}", status.exit_code);
-    case remote::ProcessState::kKilled: {
+    case remote::ProcessState::kKilled:
       if (!status.hang.empty()) return fmt::format("hung ({}) and was killed", status.hang);
       if (status.out_of_memory_bytes > 0) {
         return fmt::format("killed by the kernel: out of memory (it had {})",
                            human_bytes(status.out_of_memory_bytes));
       }
-      const char* const name = ::sigdescr_np(status.signal);
-      return fmt::format("killed by signal {} ({})", status.signal, name != nullptr ? name : "?");
-    }
+      return killed_by(status.signal);
     case remote::ProcessState::kLost:
       return "lost (its supervisor is gone; the node may have restarted)";
   }
@@ -72,6 +80,22 @@ std::string describe(const remote::Restart& restart, std::uint32_t allowed) {
   const bool was_killed = restart.signal != 0 && restart.hang.empty();
   return fmt::format("{}{}; restarted ({} of {})", was_killed ? "was " : "", describe_state(end),
                      restart.failures, allowed);
+}
+
+int signal_of(const remote::CommandEnd& end) {
+  const int reported = end.exit_code - kShellSignalBase;
+  return end.signal == 0 && ::sigdescr_np(reported) != nullptr ? reported : end.signal;
+}
+
+std::string describe(const remote::CommandEnd& end) {
+  if (end.timed_out) return "took longer than --timeout";
+  if (const int signal = signal_of(end); signal != 0) return "was " + killed_by(signal);
+  return fmt::format("exited with code {}", end.exit_code);
+}
+
+std::string last_lines(std::string_view printed) {
+  while (printed.ends_with('\n')) printed.remove_suffix(1);
+  return printed.empty() ? "" : fmt::format("; its last lines:\n{}", printed);
 }
 
 std::string describe_save_failure(const remote::ProcessStatus& status, const std::string& node) {

@@ -1,7 +1,8 @@
-// States and order of a job's processes.
+// States and order of a job's processes, and how a command on a node ended.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/cluster/cluster_session.h"
@@ -24,6 +25,15 @@ std::string describe_state(const remote::ProcessStatus& status);
 
 // "was killed by signal 9 (Killed); restarted (1 of 2)".
 std::string describe(const remote::Restart& restart, std::uint32_t allowed);
+
+// The signal that killed a command, 0 if it exited. A shell on the node reports that signal N has
+// killed its program by the exit code 128 + N.
+int signal_of(const remote::CommandEnd& end);
+// "exited with code 3", "was killed by signal 9 (Killed)", "took longer than --timeout".
+std::string describe(const remote::CommandEnd& end);
+// "; its last lines:\n<what it printed>", without the line break at the end; "" if it printed
+// nothing.
+std::string last_lines(std::string_view printed);
 
 // "trainer-0 on n-1 could not save its latest snapshot (...); training continues, ..."; "" if the
 // latest snapshot was saved.

@@ -182,12 +182,18 @@ TEST_F(GiveStatistics, AFailureNamesTheNodeAndItsCause) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "j/statistics.json"));
 
   said_.clear();
-  end_ = {.exit_code = 0, .signal = 9};
+  // The engine by itself, and the engine as the program of a shell.
+  for (const remote::CommandEnd& killed :
+       {remote::CommandEnd{.signal = 9}, remote::CommandEnd{.exit_code = 137}}) {
+    end_ = killed;
+    EXPECT_EQ(give().error().message,
+              "node n-1: statistics of its training data: paddle statistics was killed by signal 9 "
+              "(Killed)");
+    EXPECT_NE(give().error().hint.find("enough memory"), std::string::npos);
+  }
+  end_ = {.exit_code = 2};
   EXPECT_EQ(give().error().message,
-            "node n-1: statistics of its training data: paddle statistics was killed by signal 9");
-  end_ = {.exit_code = 137};
-  EXPECT_EQ(give().error().message,
-            "node n-1: statistics of its training data: paddle statistics exited with code 137");
+            "node n-1: statistics of its training data: paddle statistics exited with code 2");
 }
 
 TEST_F(GiveStatistics, AnInterruptStartsNothing) {
