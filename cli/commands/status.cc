@@ -3,6 +3,7 @@
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/text.h"
 #include "cli/cluster/unknown_nodes.h"
@@ -12,6 +13,7 @@
 #include "cli/console/time_text.h"
 #include "cli/job/job_claim.h"
 #include "cli/job/results.h"
+#include "cli/job/settings.h"
 #include "cli/watch/first_failure.h"
 #include "cli/watch/process_state.h"
 #include "cli/watch/view.h"
@@ -94,6 +96,18 @@ std::string progress_line(const JobView& view, const ConsoleOptions& console) {
   return text + "\n";
 }
 
+// The record of the run, a line for each part; "" if it is empty.
+std::string record_lines(const RunRecord& record, const ConsoleOptions& console) {
+  std::string text;
+  const auto add = [&](const char* name, const std::string& value) {
+    if (!value.empty()) text += wrapped(fmt::format("{}: {}", name, value), console.columns) + "\n";
+  };
+  add("tags", fmt::format("{}", fmt::join(record.tags, ", ")));
+  add("note", record.note);
+  add("git", escape_control(record.git.text()));
+  return text;
+}
+
 // The table of GPU variables; "" for a job without GPUs.
 std::string gpu_table(const JobView& view, const ConsoleOptions& console) {
   Table table{{{"variable", ""},
@@ -120,7 +134,8 @@ std::set<std::string> commands_at_work(const JobView& view) {
   return lines;
 }
 
-std::string to_text(const JobView& view, const ConsoleOptions& console, bool watch) {
+std::string to_text(const JobView& view, const RunRecord& record, const ConsoleOptions& console,
+                    bool watch) {
   Table table{{{"node", "", 0, false, true},
                {"role", ""},
                {"state", "", 0, false, true},
@@ -137,7 +152,8 @@ std::string to_text(const JobView& view, const ConsoleOptions& console, bool wat
                {"pid", "", 10, true}},
               {}};
   for (const ProcessView& process : view.processes()) table.rows.push_back(row_of(process, watch));
-  std::string text = progress_line(view, console) + to_text(table, console.columns, console.colour);
+  std::string text = progress_line(view, console) + record_lines(record, console) +
+                     to_text(table, console.columns, console.colour);
   if (view.broken_start())
     text +=
         wrapped(escape_lines(describe(*view.broken_start(), view.job())), console.columns) + "\n";
@@ -270,6 +286,18 @@ std::string cause_of(ClusterSession& session, const JobView& view) {
   return first == nullptr || is_consequence(first) ? "" : failure_error(session, *first).message;
 }
 
+// The record of the run, as the node of trainer 0 has it.
+RunRecord record_of(ClusterSession& session, const JobView& view) {
+  for (const ProcessView& process : view.processes()) {
+    if (process.status.name != "trainer-0") continue;
+    const auto member = std::ranges::find(session.members(), process.node,
+                                          [](const Member& one) { return one.spec.name; });
+    if (member == session.members().end() || !member->client) break;
+    return record_on_node(*member->client, view.job());
+  }
+  return {};
+}
+
 Json cost_json(const std::optional<ClusterCost>& cost) {
   if (!cost) return {};
   return Json::object({{"total", Json::fixed(cost->total, 2)},
@@ -277,8 +305,9 @@ Json cost_json(const std::optional<ClusterCost>& cost) {
                        {"currency", cost->currency}});
 }
 
-Json to_json(const JobView& view, const ClusterSpec& cluster, const std::string& cause,
-             const std::optional<ClusterCost>& cost, std::optional<std::int64_t> nodes_left_ms) {
+Json to_json(const JobView& view, const RunRecord& record, const ClusterSpec& cluster,
+             const std::string& cause, const std::optional<ClusterCost>& cost,
+             std::optional<std::int64_t> nodes_left_ms) {
   std::vector<Json> processes;
   for (const ProcessView& process : view.processes()) processes.push_back(to_json(process));
   std::vector<Json> slow;
@@ -295,29 +324,31 @@ Json to_json(const JobView& view, const ClusterSpec& cluster, const std::string&
   if (const auto& broken = view.broken_start())
     (broken->has_trained ? lost : missing) = broken->missing;
   if (view.loss()) lost = view.missing();
-  return Json::object({{"job", view.job()},
-                       {"progress", progress_json(view)},
-                       {"processes", Json::list(processes)},
-                       {"diverged", view.diverged_to().has_value()},
-                       {"never_started", Json::list({missing.begin(), missing.end()})},
-                       {"lost", Json::list({lost.begin(), lost.end()})},
-                       {"stalls", Json::list({stalls.begin(), stalls.end()})},
-                       {"at_work", Json::list({at_work.begin(), at_work.end()})},
-                       {"slow", Json::list(slow)},
-                       {"gpu_variables", gpu_json(view)},
-                       {"failure", cause.empty() ? Json() : Json(cause)},
-                       {"cluster", Json::object({{"name", cluster.name}, {"file", cluster.file}})},
-                       {"cost", cost_json(cost)},
-                       {"nodes_left_ms", nodes_left_ms}});
+  Json::Fields fields{{"job", view.job()},
+                      {"progress", progress_json(view)},
+                      {"processes", Json::list(processes)},
+                      {"diverged", view.diverged_to().has_value()},
+                      {"never_started", Json::list({missing.begin(), missing.end()})},
+                      {"lost", Json::list({lost.begin(), lost.end()})},
+                      {"stalls", Json::list({stalls.begin(), stalls.end()})},
+                      {"at_work", Json::list({at_work.begin(), at_work.end()})},
+                      {"slow", Json::list(slow)},
+                      {"gpu_variables", gpu_json(view)},
+                      {"failure", cause.empty() ? Json() : Json(cause)},
+                      {"cluster", Json::object({{"name", cluster.name}, {"file", cluster.file}})},
+                      {"cost", cost_json(cost)},
+                      {"nodes_left_ms", nodes_left_ms}};
+  add_json(record, fields);
+  return Json::object(fields);
 }
 
 void show(Context& context, const ClusterSpec& cluster, const JobView& view,
-          const std::string& cause, bool watch) {
+          const RunRecord& record, const std::string& cause, bool watch) {
   Console& console = context.console;
   const auto cost = cost_of(cluster, context.unix_seconds());
   if (console.json())
-    return console.json_line(to_json(view, cluster, cause, cost, context.nodes_left_ms()));
-  std::string text = to_text(view, console.options(), watch);
+    return console.json_line(to_json(view, record, cluster, cause, cost, context.nodes_left_ms()));
+  std::string text = to_text(view, record, console.options(), watch);
   if (!cause.empty()) text += "\n" + escape_lines(cause) + "\n";
   if (!watch) {
     console.note(fmt::format("job {} on cluster '{}' ({})", view.job(), cluster.name,
@@ -342,7 +373,8 @@ Status run_status(Context& context, const StatusOptions& options) {
   if (options.watch && context.console.repaints()) context.console.raw("\x1b[2J");
   for (;;) {
     view.look(context, session);
-    show(context, found.cluster, view, cause_of(session, view), options.watch);
+    show(context, found.cluster, view, record_of(session, view), cause_of(session, view),
+         options.watch);
     if (!options.watch || context.console.closed()) break;
     if (!view.any_running() && session.unreachable() == 0) break;
     context.pause(kWatchPeriod);

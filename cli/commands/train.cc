@@ -857,6 +857,86 @@ Status run_train(Context& context, const TrainOptions& typed) {
 
 }  // namespace
 
+OptionList train_options(TrainOptions& options) {
+  OptionList list = plan_options(options.plan);
+  list.insert(
+      list.end(),
+      {{"--name,--job", "the job's name; default: <workspace>-<UTC time>", &options.job, "JOB"},
+       {"--dry-run",
+        "print the plan like `paddlectl plan`, with --resume that of the resumed job; starts "
+        "nothing",
+        &options.dry_run},
+       {"--env", "KEY=VALUE for every process of the job, or KEY with its value here (repeatable)",
+        &options.environment, "NAME=VALUE"},
+       {"--env-file", "a file of such lines; --env takes precedence", &options.environment_file,
+        "FILE"},
+       {"--restarts",
+        "restart a failed process up to this many times an hour, while the others continue "
+        "(docs/reliability.md); default: 0",
+        &options.restarts, "", 0, kRestartsMax},
+       {"--stall-restarts-after",
+        "with --restarts: seconds after which a hung process is killed, which counts as a failure; "
+        "0: never, else 3 or more; default: 60",
+        &options.stall_restarts_after, "SECONDS", 0, kStallSecondsMax},
+       {"--resume",
+        "continue a job from its last snapshot: the latest, or the one of --name; with the "
+        "workspace, options and --set of its last run where this command line has no other",
+        &options.resume},
+       {"--from",
+        "start a new training with the parameters of a snapshot: its folder here, or JOB or "
+        "JOB:PASS of this cluster, such as JOB:pass-00002 or JOB:best",
+        &options.from,
+        "DIR",
+        0,
+        UINT32_MAX,
+        {},
+        {"--resume"}},
+       {"--prepare",
+        "first run the workspace's `prepare` once, on the volume that all nodes share, and train "
+        "on what it made there",
+        &options.prepare,
+        "",
+        0,
+        UINT32_MAX,
+        {},
+        {"--resume", "--dry-run"}},
+       {"--tag", "a word to find and compare the job by, such as lr-test (repeatable)",
+        &options.tags, "TAG"},
+       {"--note", "a line about this run, which `jobs`, `status` and the report show",
+        &options.note, "NOTE"},
+       {"--detach", "return once the trainers run", &options.detach},
+       output_option(options.results.output),
+       passes_option(options.results)});
+  return list;
+}
+
+Result<CheckedTraining> check_training(Context& context, const TrainOptions& options) {
+  PADDLE_TRY(const auto environment, read_environment(context, options, nullptr));
+  PADDLE_TRY(const JobNodes nodes, nodes_of_job(context, options.plan.target));
+  PADDLE_TRY_STATUS(check_stall_limit(options.stall_restarts_after, options.restarts.value_or(0)));
+  const JobSource& source = options.plan.source;
+  PADDLE_TRY(config::ResolvedJob job, resolve_job(context, source));
+  PADDLE_TRY(const Placement placement,
+             place(context, nodes.cluster, options.plan, job.config, environment, true));
+  PADDLE_TRY(const Workspace workspace, check_job(context, source, job, placement));
+  const auto plan = describe_placement(context, source, nodes.cluster, placement, workspace);
+  if (!plan && plan.error().code == Errc::kUsage) return plan.error();
+  return CheckedTraining{std::move(job), nodes.cluster, nodes.chosen};
+}
+
+Result<std::string> start_training(Context& context, const TrainOptions& typed) {
+  TrainOptions options = typed;
+  PADDLE_TRY(options.tags, checked_tags(typed.tags));
+  std::vector<std::string> unset;
+  PADDLE_TRY(auto environment,
+             read_environment(context, options, options.resume ? &unset : nullptr));
+  PADDLE_TRY(JobToStart job, prepare(context, options, std::move(environment), unset));
+  ClusterSession session = ClusterSession::open(context, job.nodes.cluster, job.placement.nodes);
+  const auto begun = begin(context, session, options, job);
+  if (!begun) return start_error(context, job, begun.error());
+  return job.request.job;
+}
+
 StartAgain start_as_before(const ResultsOptions& options, const std::string& job) {
   TrainOptions train;
   train.plan.target = options.target;

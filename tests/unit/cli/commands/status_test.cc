@@ -1,6 +1,7 @@
 // status: rows of processes, warnings, and its watch.
 #include <fmt/format.h>
 
+#include "cli/job/settings.h"
 #include "tests/unit/cli/commands/commands_fixture.h"
 
 namespace paddle::cli {
@@ -31,6 +32,33 @@ TEST_F(CommandsTest, StatusOfAFailedJobHasItsCause) {
   ASSERT_EQ(run({"status", "--json"}), 0);
   EXPECT_TRUE(out_has(R"("failure": "trainer-0 on n-0 exited with code 6)")) << out_.str();
   ASSERT_EQ(run({"stop", "--now"}), 0) << err_.str();
+}
+
+TEST_F(CommandsTest, StatusShowsTheTagsTheNoteAndTheCommitOfTheJob) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  ASSERT_EQ(train(), 0) << err_.str();
+  ASSERT_EQ(run({"status"}), 0) << err_.str();
+  for (const char* const word : {"tags: ", "note: ", "git: "}) EXPECT_FALSE(out_has(word)) << word;
+  ASSERT_EQ(run({"status", "--json"}), 0) << err_.str();
+  EXPECT_TRUE(out_has(R"("tags": [], "note": "", "git": null)")) << out_.str();
+
+  ASSERT_EQ(run({"train", "--detach", "--name=job2", "--tag=lr-test", "--tag=big",
+                 "--note=half the rate", "w"}),
+            0)
+      << err_.str();
+  std::string& kept = nodes_[0].files["jobs/job2/settings.jsonl"];
+  auto settings = decode_settings(kept);
+  ASSERT_TRUE(settings) << kept;
+  settings->record.git = {std::string(40, 'a'), "main", true};
+  kept = encode(*settings);
+  ASSERT_EQ(run({"status"}), 0) << err_.str();
+  EXPECT_TRUE(
+      out_has("tags: lr-test, big\nnote: half the rate\ngit: aaaaaaaaaaaa (main, with changes)\n"))
+      << out_.str();
+  ASSERT_EQ(run({"status", "--json"}), 0) << err_.str();
+  EXPECT_TRUE(
+      out_has(R"("tags": ["lr-test", "big"], "note": "half the rate", "git": {"commit": "a)"))
+      << out_.str();
 }
 
 // As `json.dumps` of Python writes what is not finite.
