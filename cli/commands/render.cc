@@ -26,7 +26,7 @@ struct RenderOptions {
   std::string workspace = ".";
   std::string cluster;  // cluster file with the ports; "": none
   std::uint32_t trainers = 1;
-  std::optional<std::uint32_t> pservers;  // nothing: 1, or 0 for a user's own program
+  std::optional<std::uint32_t> pservers;  // nothing: 1, or 0 for an own program without [[table]]
   std::vector<std::string> overrides;
   std::string job;  // "": the workspace's name
   KubernetesJob kubernetes{.image = kImage};
@@ -42,8 +42,8 @@ OptionList render_options(RenderOptions& options) {
       workspace_argument(options.workspace),
       {"--trainers", "number of trainers; default: 1", &options.trainers, "", 1, kProcessesMax},
       {"--pservers",
-       "number of parameter servers (default: 1; for a program of your own none); 0 is for dense = "
-       "\"collective\"",
+       "number of parameter servers (default: 1; for a program of your own without [[table]] "
+       "none); 0 is for dense = \"collective\"",
        &options.pservers, "", 0, kProcessesMax},
       {"--cluster",
        "cluster file whose port, ports_num, ports_num_for_sparse and transport to use; default: "
@@ -97,13 +97,8 @@ Status run_render(Context& context, const RenderOptions& options) {
   PADDLE_TRY_STATUS(check_workspace(workspace));
   PADDLE_TRY(const config::JobConfig job,
              config::read_job(workspace + "/job.toml", options.overrides));
-  if (!job.tables.empty()) {
-    return Error{Errc::kUsage,
-                 "[[table]] is for paddlectl train: a rendered job does not give its program the "
-                 "pservers' ports and key",
-                 "start it with paddlectl train"};
-  }
-  const std::uint32_t pservers = options.pservers.value_or(job.command.empty() ? 1 : 0);
+  const bool needs_pservers = job.command.empty() || !job.tables.empty();
+  const std::uint32_t pservers = options.pservers.value_or(needs_pservers ? 1 : 0);
   PADDLE_TRY_STATUS(check_pservers(job, pservers));
   if (!job.requirements.empty()) {
     context.console.note(fmt::format(
@@ -152,7 +147,8 @@ Status run_render(Context& context, const RenderOptions& options) {
     rendered.ports_num_for_sparse = cluster.ports_num_for_sparse;
     rendered.transport = cluster.transport;
   }
-  if (rendered.has_group) rendered.ports_num = 0;  // pservers have no dense parameters
+  // Pservers have no dense parameters.
+  if (rendered.has_group || !job.tables.empty()) rendered.ports_num = 0;
   PADDLE_TRY(const std::string made, fill_template(name, *text, rendered));
   context.console.raw(Json::object({{"platform", options.platform}, {"text", made}}), made);
   return {};

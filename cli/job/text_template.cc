@@ -23,6 +23,7 @@ constexpr std::array<NameAndFile, 3> kPlatforms = {{
 constexpr std::size_t kNameCharactersMax = 52;
 constexpr std::uint32_t kStopsMax = 10;  // of a Job in Kubernetes; each ends all pods
 constexpr const char* kPodFile = "kubernetes_pod.sh";
+constexpr const char* kOwnFile = "own_program.sh";
 
 bool is_control(char c) {
   return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
@@ -127,6 +128,8 @@ TemplateValues values_of(const PlatformJob& job) {
   std::string set_flags;
   for (const std::string& override : job.overrides)
     set_flags += " " + quoted_for_shell("--set=" + override);
+  std::string set_items;
+  for (const std::string& override : job.overrides) set_items += " " + quoted_for_shell(override);
   std::string command;
   for (const std::string& word : job.command)
     command += (command.empty() ? "" : " ") + quoted_for_shell(word);
@@ -138,6 +141,7 @@ TemplateValues values_of(const PlatformJob& job) {
           {"pservers", number(job.pservers)},
           {"processes", number(job.trainers + job.pservers)},
           {"set_flags", set_flags},
+          {"set_items", set_items},
           {"group_flag", group_flag(job)},
           {"command", command},
           {"first_port", number(job.first_port)},
@@ -271,6 +275,7 @@ Result<std::string> fill_template(std::string_view file, std::string_view text,
   }
   PADDLE_TRY(const std::string chosen, choose_lines(file, text, job));
   PADDLE_TRY(const std::string pod, choose_lines(kPodFile, job.kubernetes.pod, job));
+  PADDLE_TRY(const std::string own, choose_lines(kOwnFile, job.own_program, job));
   // The text of a part becomes the value of its word in `whole`.
   const auto add_part = [&](std::string_view part, std::string_view word,
                             const std::string& of_part, const std::string& whole) -> Status {
@@ -279,8 +284,7 @@ Result<std::string> fill_template(std::string_view file, std::string_view text,
                         indented(filled, indentation_of(whole, word)));
     return {};
   };
-  PADDLE_TRY_STATUS(
-      add_part("own_program.sh", "{{own_program}}", job.own_program, pod.empty() ? chosen : pod));
+  PADDLE_TRY_STATUS(add_part(kOwnFile, "{{own_program}}", own, pod.empty() ? chosen : pod));
   PADDLE_TRY_STATUS(add_part("endpoints.sh", "{{endpoints}}", job.endpoints, chosen));
   PADDLE_TRY_STATUS(add_part(kPodFile, "{{pod}}", pod, chosen));
   return fill_words(file, chosen, values);

@@ -39,8 +39,8 @@ struct PlatformJob {
   std::string engine;
   std::uint32_t trainers = 1;
   std::uint32_t pservers = 1;
-  // --set, for `paddle train`: these processes read the workspace itself, which paddlectl does not
-  // push, so nothing resolves its job.toml before.
+  // --set, for `paddle train` and for the engine of an own program: these processes read the
+  // workspace itself, which paddlectl does not push, so nothing resolves its job.toml before.
   std::vector<std::string> overrides;
   KubernetesJob kubernetes = {};
   std::vector<std::string> command = {};  // the user's own trainer program; none: the engine

@@ -96,7 +96,7 @@ wait_end() {
 {{if own_program}}
 
 run_trainer() {
-  rank=$index run=$output metrics=$node/metrics.jsonl
+  rank=$index run=$output metrics=$node/metrics.jsonl engine=$volume/bin/paddle key_file=/run/paddle/job.key
   {{own_program}}
 }
 {{end}}
@@ -106,7 +106,8 @@ run_processes() {
   resolve
   began=$(date +%s) starts=$((starts + 1)) writers= code=0 server_code=0
   # Processes that know other addresses belong to another run: they are refused, whatever they have trained.
-  set -- --job_tag="$job $addresses" --num_gradient_servers="$trainers_num" --ports_num="$ports_num" \
+  tag="$job $addresses"
+  set -- --job_tag="$tag" --num_gradient_servers="$trainers_num" --ports_num="$ports_num" \
     --ports_num_for_sparse="$ports_num_for_sparse" --key_file=/run/paddle/job.key --transport={{transport}}
 {{if pservers}}
   if [ "$index" -lt {{pservers}} ]; then

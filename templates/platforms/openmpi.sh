@@ -42,7 +42,8 @@ done
 {{if own_program}}
 
 cat > "$run/trainer" <<'TRAINER'
-run=$1 pservers=$2 trainers=$3 master=$4
+run=$1 pservers=$2 trainers=$3 master=$4 engine=$5 ports_num=$6 ports_num_for_sparse=$7
+tag={{name}} key_file=$run/job.key
 rank=$((OMPI_COMM_WORLD_RANK - {{pservers}}))
 {{own_program}}
 TRAINER
@@ -61,7 +62,7 @@ set -- "$@" -np {{pservers}} "$engine" pserver --rank_from=openmpi --pservers="$
   --key_file="$run/job.key" --ports_num=$ports_num --ports_num_for_sparse=$ports_num_for_sparse --job_tag={{name}} --transport={{transport}} :
 {{end}}
 {{if own_program}}
-mpirun "$@" -np {{trainers}} sh "$run/trainer" "$run" "$pservers" "$trainers" "$master"
+mpirun "$@" -np {{trainers}} sh "$run/trainer" "$run" "$pservers" "$trainers" "$master" "$engine" $ports_num $ports_num_for_sparse
 {{else}}
 mpirun "$@" \
   -np {{trainers}} "$engine" train --rank_from=openmpi --pservers="$pservers" --key_file="$run/job.key" \

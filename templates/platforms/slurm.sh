@@ -57,6 +57,8 @@ addresses=$(srun --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" 
 
 cat > "$run/trainer" <<'TRAINER'
 run=$1 pservers=$2 trainers=$3 master=$4 resume=$5
+engine=$PADDLE_ENGINE ports_num=$PADDLE_DENSE_PORTS ports_num_for_sparse=$PADDLE_SPARSE_PORTS
+tag={{name}} key_file=$run/job.key
 rank=$((SLURM_PROCID - {{pservers}}))
 {{own_program}}
 TRAINER
@@ -73,7 +75,7 @@ statistics=$run/statistics.json
 # Cyclic: task i is on node i modulo their number, as the addresses are.
 export PADDLE_ENGINE="$engine" PADDLE_WORKSPACE="$workspace" PADDLE_RUN="$run" PADDLE_RESUME="$resume"
 export PADDLE_PSERVERS="$pservers" PADDLE_TRAINERS="$trainers" PADDLE_MASTER="$master"
-export PADDLE_STATISTICS="${statistics:-}"
+export PADDLE_STATISTICS="${statistics:-}" PADDLE_DENSE_PORTS="$ports_num" PADDLE_SPARSE_PORTS="$ports_num_for_sparse"
 cat > "$run/task" <<'TASK'
 [ "$SLURM_PROCID" -ge {{pservers}} ] || exec "$PADDLE_ENGINE" pserver "$@"
 {{if own_program}}

@@ -18,6 +18,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/e2e/local_training_job.h"
+#include "tests/e2e/tables_program.h"
 #include "tests/support/free_ports.h"
 #include "tests/support/kubernetes_standin.h"
 
@@ -45,8 +46,8 @@ class KubernetesJob : public testing::Test {
     ASSERT_EQ(::lchown(path.c_str(), kUser, kUser), 0) << path;
   }
   // The workspace and the engine on the volume.
-  void load_volume() {
-    for (const char* const name : {"data", "words.txt", "job.toml"})
+  void load_volume(const std::vector<std::string>& names = {"data", "words.txt", "job.toml"}) {
+    for (const std::string& name : names)
       fs::copy(job_.folder() / name, fs::path(volume_) / name, fs::copy_options::recursive);
     fs::create_directories(volume_ + "/bin");
     fs::copy_file(PADDLE_PROGRAM, volume_ + "/bin/paddle");
@@ -173,6 +174,15 @@ TEST_F(KubernetesJob, ApplyAloneTrainsAndLeavesTheTreeOfDocument004) {
   cluster_->must({"delete", "-f", cluster_->folder() / "job.yaml", "--timeout=60s"});
   EXPECT_EQ(cluster_->must({"get", "pods,jobs,services,secrets,pvc,pv", "-o", "name"}), "");
   EXPECT_TRUE(fs::exists(output("pass-00002/MANIFEST"))) << "the files stay";
+}
+
+TEST_F(KubernetesJob, AProgramOfTheUsersOwnReachesItsTables) {
+  write_tables_program(job_.folder());
+  load_volume({"paddlectl", "tables.py", "job.toml"});
+  cluster_->apply(render({"--set=optimizer.learning_rate=0.5"}));
+  expect_complete();
+  EXPECT_NE(log(2, "train").find("user 3 is -1.5"), std::string::npos) << log(2, "train");
+  EXPECT_TRUE(fs::exists(output("pass-00000/MANIFEST")));
 }
 
 TEST_F(KubernetesJob, AnEvictedPodIsMadeAnewAndTheJobEndsWithTheSameBits) {

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include "tests/e2e/platforms_test_fixture.h"
+#include "tests/e2e/tables_program.h"
 
 namespace paddle::test {
 namespace {
@@ -61,6 +62,27 @@ TEST_F(PlatformsTest, OpenMpiRunsTheJob) {
   EXPECT_NE(text.find("trainer 1 of 2"), text.npos) << text;
   EXPECT_NE(text.find("READY pserver 1"), text.npos) << text;
   expect_trained("openmpi-", 1);
+}
+
+TEST_F(PlatformsTest, OpenMpiTellsAProgramWhereItsTablesAre) {
+  if (!fs::exists("/usr/bin/mpirun")) GTEST_SKIP() << "no mpirun here: scripts/deps optional";
+  write_tables_program(folder());
+  const auto [code, text] =
+      run_under_openmpi(render("openmpi", {"--set=optimizer.learning_rate=0.5"}), 4);
+  EXPECT_EQ(code, 0) << text;
+  EXPECT_NE(text.find("user 3 is -1.5"), text.npos) << text;
+  expect_trained("openmpi-", 0);
+}
+
+TEST_F(PlatformsTest, SlurmTellsAProgramWhereItsTablesAre) {
+  if (const std::string why = slurm_obstacle(); !why.empty()) GTEST_SKIP() << why;
+  write_tables_program(folder());
+  const auto [code, text] =
+      run_under_slurm(render("slurm", {"--pservers=2", "--set=optimizer.learning_rate=0.5"}), 6);
+  if (code == 77) GTEST_SKIP() << text;
+  EXPECT_EQ(code, 0) << text;
+  EXPECT_NE(text.find("user 3 is -1.5"), text.npos) << text;
+  expect_trained("slurm-", 0);
 }
 
 TEST_F(PlatformsTest, OpenMpiMakesStatisticsFirst) {

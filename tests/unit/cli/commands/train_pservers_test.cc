@@ -158,12 +158,11 @@ TEST_F(CommandsTest, ThePlanOfAJobWithTablesShowsProcessesAndTables) {
             "\"runs\": \"./train\"}],\"tables\":[]}\n");
 }
 
-TEST_F(CommandsTest, AJobWithTablesIsNotRendered) {
+TEST_F(CommandsTest, ARenderedJobWithTablesNeedsAPserver) {
   write("w/job.toml", kTablesJob);
   for (const char* platform : {"slurm", "openmpi", "kubernetes"}) {
-    EXPECT_EQ(run({"render", platform, "w"}), 2);
-    EXPECT_TRUE(err_has("[[table]] is for paddlectl train")) << err_.str();
-    EXPECT_TRUE(err_has("hint: start it with paddlectl train")) << err_.str();
+    EXPECT_EQ(run({"render", platform, "--pservers=0", "w"}), 2);
+    EXPECT_TRUE(err_has("of [[table]] is on pservers: 0 is too few")) << err_.str();
   }
 }
 
