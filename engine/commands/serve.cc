@@ -14,8 +14,9 @@
 #include "base/text_file.h"
 #include "engine/commands/command.h"
 #include "engine/commands/model_flags.h"
+#include "engine/http/http_server.h"
 #include "engine/math/allocator.h"
-#include "engine/model/http_server.h"
+#include "engine/model/service.h"
 #include "engine/net/identity.h"
 
 namespace paddle::commands {
@@ -89,12 +90,13 @@ Status run_serve(const ServeFlags& flags) {
           flags.newest ? serve::NewestModel::Choice::kNewest : serve::NewestModel::Choice::kBest,
           model_options, counters, std::chrono::milliseconds(flags.poll_milliseconds)));
   serve::Service service(*model, counters, std::move(service_options));
-  serve::HttpOptions http{.address = address, .port = static_cast<std::uint16_t>(flags.port)};
-  http.connections_max = flags.connections;
-  http.body_bytes_max = flags.body_bytes;
-  http.body_time = http.reply_time = std::chrono::seconds(flags.client_seconds);
-  http.head_time = std::min(http.head_time, http.body_time);
-  PADDLE_TRY(const auto server, serve::HttpServer::listen(http, service));
+  http::HttpOptions options{.address = address, .port = static_cast<std::uint16_t>(flags.port)};
+  options.connections_max = flags.connections;
+  options.body_bytes_max = flags.body_bytes;
+  options.body_hint = "send fewer records at a time, or see --body_bytes";
+  options.body_time = options.reply_time = std::chrono::seconds(flags.client_seconds);
+  options.head_time = std::min(options.head_time, options.body_time);
+  PADDLE_TRY(const auto server, http::HttpServer::listen(options, service));
   std::cout << fmt::format("serving {} on http://{}:{}\n", model->get()->name(),
                            address.find(':') == std::string::npos ? address : "[" + address + "]",
                            server->port())

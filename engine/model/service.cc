@@ -10,14 +10,18 @@
 #include <fmt/format.h>
 
 #include "base/fd.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/secret.h"
 #include "base/text.h"
-#include "engine/model/request_head.h"
+#include "engine/http/request_head.h"
 #include "engine/snapshot/retention.h"
 
 namespace paddle::serve {
+
+using http::is_this_machine;
+using http::media_type;
+using http::refusal;
+
 namespace {
 
 constexpr const char* kPrefix = "paddle_serve_";
@@ -154,11 +158,11 @@ std::string Counters::text(const Model& model) const {
   single(text, "rows_total", "counter", "Look-ups of rows of tables.", rows_.asked);
   single(text, "absent_rows_total", "counter", "Look-ups that found none.", rows_.absent);
   single(text, "queued_requests", "gauge", "Requests that wait for a thread.", queued);
-  single(text, "connections", "gauge", "Connections that are open.", connections);
+  single(text, "connections", "gauge", "Connections that are open.", connections.open);
   single(text, "refused_connections_total", "counter", "Connections beyond the limit.",
-         refused_connections);
+         connections.refused);
   single(text, "evicted_connections_total", "counter",
-         "Connections closed to make room for others.", evicted_connections);
+         "Connections closed to make room for others.", connections.evicted);
   single(text, "reloads_total", "counter", "Newer snapshots that were taken.", reloads);
   single(text, "failed_reloads_total", "counter", "Newer snapshots that could not be used.",
          reloads_failed);
@@ -268,16 +272,6 @@ const Service::Route* Service::find_route(std::string_view path) {
                                                         {"/healthz", "GET", true}});
   const auto* const found = std::ranges::find(kRoutes, path, &Route::path);
   return found == kRoutes.end() ? nullptr : found;
-}
-
-Reply refusal(unsigned status, const std::string& message, const std::string& hint) {
-  JsonObject error;
-  error.add("message", message);
-  if (!hint.empty()) error.add("hint", hint);
-  Reply reply{.status = status};
-  reply.body = JsonObject().add("error", error).text() + "\n";
-  if (status == 503) reply.retry_seconds = 1;
-  return reply;
 }
 
 Service::Service(NewestModel& model, Counters& counters, ServiceOptions options)

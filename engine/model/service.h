@@ -20,9 +20,13 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "engine/http/service.h"
 #include "engine/model/served_model.h"
 
 namespace paddle::serve {
+
+using http::Reply;
+using http::Request;
 
 // Counters of a server's work, in the text format of Prometheus.
 class Counters {
@@ -35,8 +39,8 @@ class Counters {
   std::string text(const Model& model) const;
 
   // Gauges and counters that their owners change.
-  std::atomic<std::uint64_t> connections = 0, queued = 0, refused_connections = 0;
-  std::atomic<std::uint64_t> evicted_connections = 0;
+  http::ConnectionCounts connections;
+  std::atomic<std::uint64_t> queued = 0;
   std::atomic<std::uint64_t> reloads = 0, reloads_failed = 0;
 
  private:
@@ -107,22 +111,6 @@ class NewestModel {
   std::thread follower_;
 };
 
-struct Request {
-  std::string method, path, host, content_type, authorization, body;
-  std::string content_encoding = {};
-};
-
-struct Reply {
-  unsigned status = 200;
-  std::string type = "application/json";
-  std::string body = {};
-  std::string allow = {};      // for 405: the methods of the path
-  unsigned retry_seconds = 0;  // for 503
-};
-
-// {"error":{"message":"line 3: ..","hint":".."}}
-Reply refusal(unsigned status, const std::string& message, const std::string& hint = "");
-
 struct ServiceOptions {
   // Required in every request but /healthz. Empty: no token, and the Host of a request must be this
   // machine, so that no page in a browser here can send requests under a name of its own (DNS
@@ -132,19 +120,15 @@ struct ServiceOptions {
   std::uint32_t queue_max = 128;  // requests that wait for a thread
 };
 
-class Service {
+class Service final : public http::Service {
  public:
   // Both must outlive the service.
   Service(NewestModel& model, Counters& counters, ServiceOptions options);
-  ~Service();  // waiting requests get no answer
+  ~Service() override;  // waiting requests get no answer
 
-  // The reply to a request that its head alone rules out; empty if it is not refused.
-  std::optional<Reply> refuse(const Request& head) const;
-  // Calls `done` once, in this call or later in another thread. REQUIRES: refuse() returned nothing
-  // for the request.
-  void answer(Request request, std::function<void(Reply)> done);
-
-  Counters& counters() { return counters_; }
+  std::optional<Reply> refuse(const Request& head) const override;
+  void answer(Request request, std::function<void(Reply)> done) override;
+  http::ConnectionCounts& connections() override { return counters_.connections; }
 
  private:
   struct Waiting {

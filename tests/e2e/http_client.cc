@@ -35,6 +35,7 @@ bool HttpClient::send(std::string_view bytes) {
 }
 
 bool HttpClient::read_some() {
+  if (!fd_) return false;
   pollfd waiting{fd_.get(), POLLIN, 0};
   if (::poll(&waiting, 1, kDeadline) <= 0) return false;
   char buffer[65536];
@@ -63,8 +64,9 @@ std::optional<HttpReply> HttpClient::receive(bool is_head_only) {
     reply.headers[name] = line.substr(std::min(line.size(), line.find(':') + 2));
     begin = line_end + 2;
   }
-  const std::string length = reply.headers["content-length"];
-  const std::size_t size = length.empty() || is_head_only ? 0 : std::stoul(length);
+  const auto length = reply.headers.find("content-length");
+  const bool has_body = length != reply.headers.end() && !is_head_only;
+  const std::size_t size = has_body ? std::stoul(length->second) : 0;
   while (received_.size() < size) {
     if (!read_some()) return {};
   }
@@ -78,6 +80,17 @@ std::optional<HttpReply> HttpClient::ask(const std::string& method, const std::s
   // A server that refuses the head may close before it has the body; its reply is there to read.
   send(http_request(method, path, body, headers));
   return receive(method == "HEAD");
+}
+
+std::string HttpClient::read_to(std::string_view text) {
+  std::size_t at = 0, from = 0;
+  while ((at = received_.find(text, from)) == std::string::npos) {
+    from = received_.size() - std::min(received_.size(), text.size());
+    if (!read_some()) return std::exchange(received_, {});
+  }
+  std::string read = received_.substr(0, at + text.size());
+  received_.erase(0, read.size());
+  return read;
 }
 
 bool HttpClient::is_closed(std::chrono::seconds deadline) {

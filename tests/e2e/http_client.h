@@ -1,6 +1,7 @@
 // A connection to a server on loopback that speaks HTTP/1.1, or anything else.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -25,6 +26,8 @@ class HttpClient {
   std::optional<HttpReply> receive(bool is_head_only = false);
   std::optional<HttpReply> ask(const std::string& method, const std::string& path,
                                const std::string& body = "", const std::string& headers = "");
+  // All that comes up to `text` and with it, or until the connection ends.
+  std::string read_to(std::string_view text);
   // Whether the server closes the connection, whatever it sends before, within a deadline.
   bool is_closed(std::chrono::seconds deadline);
 

@@ -1,12 +1,16 @@
-#include "engine/model/http_server.h"
+#include "engine/http/http_server.h"
+
+#include <fcntl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
 
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -18,9 +22,10 @@
 #include <fmt/format.h>
 
 #include "base/caller_source.h"
-#include "engine/model/request_head.h"
+#include "base/clock.h"
+#include "engine/http/request_head.h"
 
-namespace paddle::serve {
+namespace paddle::http {
 namespace {
 
 namespace asio = boost::asio;
@@ -89,6 +94,8 @@ class BeastServer final : public HttpServer, public std::enable_shared_from_this
   Service& service() { return service_; }
   asio::io_context& context() { return context_; }
   bool is_draining() const { return is_draining_; }
+  // Deletes a connection on the thread of run(): an answer may drop the last reference on another.
+  static void end(Connection* connection);
   void leave(Connection* connection);
   // Takes room for `bytes` more bytes of a connection from held_bytes_max. If there is too little,
   // closes connections that wait for their client, of the source that holds the most bytes: the one
@@ -118,6 +125,7 @@ class BeastServer final : public HttpServer, public std::enable_shared_from_this
   std::unordered_set<Connection*> connections_;
   std::uint64_t held_bytes_ = 0;
   bool is_draining_ = false;
+  std::atomic<bool> is_over_ = false;  // run() has ended
 };
 
 // A client's connection, with one request after the other. Each step holds a reference to the
@@ -151,16 +159,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
   // A request that has arrived is still answered.
   void close_if_idle() {
-    if (state_ == State::kIdle && stream_.socket().available(ignored_) == 0) close();
+    if (state_ == State::kStream ||
+        (state_ == State::kIdle && stream_.socket().available(ignored_) == 0))
+      close();
   }
   // Frees its bytes at once, although its last step has not ended yet.
   void close() {
     stream_.close();
     give_bytes();
+    parts_.reset();
     enter(State::kClosed);
   }
 
-  enum class State { kIdle, kHead, kBody, kWork, kReply, kClosed };
+  enum class State { kIdle, kHead, kBody, kWork, kReply, kStream, kClosed };
   State state() const { return state_; }
   TimePoint since() const { return since_; }
   // How much the connection deserves to stay; the least worthy is closed first.
@@ -168,8 +179,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Worth worth() const {
     if (state_ == State::kIdle) return has_asked_ ? Worth::kIdle : Worth::kNeverAsked;
     const bool sends = state_ == State::kHead || state_ == State::kBody;
-    if ((sends || state_ == State::kReply) && is_slow()) return Worth::kSlow;
+    if ((sends || takes_reply()) && is_slow()) return Worth::kSlow;
     return sends ? Worth::kSends : Worth::kWorks;
+  }
+  // Whether its client has bytes to read.
+  bool takes_reply() const {
+    return state_ == State::kReply || (state_ == State::kStream && !part_.empty());
   }
   // REQUIRES: the connection waits for its client.
   bool is_slow() const { return SteadyClock().now() - since_ > kUsualTime; }
@@ -259,7 +274,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
                 .content_type = text(http::field::content_type),
                 .authorization = text(http::field::authorization),
                 .body = {},
-                .content_encoding = text(http::field::content_encoding)};
+                .content_encoding = text(http::field::content_encoding),
+                .query = query_of({head.target().data(), head.target().size()}),
+                .fields = other_fields(head)};
     is_head_only_ = head.method() == http::verb::head;
     is_old_ = head.version() < 11;
     is_last_ = !head.keep_alive();
@@ -287,6 +304,23 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (has_body && beast::iequals(head[http::field::expect], "100-continue"))
       return tell_to_continue();
     read_body();
+  }
+
+  static Fields other_fields(const http::fields& head) {
+    Fields others;
+    for (const auto& one : head) {
+      switch (one.name()) {
+        case http::field::host:
+        case http::field::content_type:
+        case http::field::authorization:
+        case http::field::content_encoding:
+          continue;
+        default:
+          others.emplace_back(lower({one.name_string().data(), one.name_string().size()}),
+                              std::string(one.value()));
+      }
+    }
+    return others;
   }
 
   void tell_to_continue() {
@@ -329,7 +363,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Reply too_large() const {
     return refusal(
         413, fmt::format("a body may have at most {} bytes", server_.options().body_bytes_max),
-        "send fewer records at a time, or see --body_bytes");
+        server_.options().body_hint);
   }
 
   void write(Reply reply) {
@@ -342,11 +376,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
       reply = refusal(503, "the server holds too many bytes of requests and replies",
                       "try again later");
     enter(State::kReply);
-    is_last_ = is_last_ || server_.is_draining();
+    is_last_ = is_last_ || server_.is_draining() || reply.stream;
     response_ = http::response<http::string_body>();
     response_.result(reply.status);
     response_.version(11);
     response_.set(http::field::content_type, reply.type);
+    for (const Fields* const fields : {&server_.options().fields, &std::as_const(reply.fields)})
+      for (const auto& [name, value] : *fields) response_.set(name, value);
     if (!reply.allow.empty()) response_.set(http::field::allow, reply.allow);
     if (reply.status == 401) response_.set(http::field::www_authenticate, "Bearer");
     if (reply.retry_seconds > 0)
@@ -354,6 +390,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     response_.keep_alive(!is_last_);
     // A client of HTTP/1.0 reads to the end of the connection unless the reply has this field.
     if (is_old_ && !is_last_) response_.set(http::field::connection, "keep-alive");
+    if (reply.stream) return begin_stream(std::move(reply.stream));
     response_.body() = std::move(reply.body);
     response_.prepare_payload();
     if (is_head_only_) response_.body().clear();  // the head keeps the length
@@ -364,6 +401,59 @@ class Connection : public std::enable_shared_from_this<Connection> {
                         if (error) return;
                         self->give_bytes();
                         self->is_last_ ? self->linger() : self->wait_for_request();
+                      });
+  }
+
+  // The end of the connection is the end of the body, so that it needs no length.
+  void begin_stream(std::shared_ptr<Stream> parts) {
+    stream_.expires_after(server_.options().reply_time);
+    const bool has_body = !is_head_only_ && !server_.is_draining();
+    if (has_body) parts_ = std::move(parts);
+    head_.emplace(response_);
+    http::async_write_header(stream_, *head_,
+                             [self = shared_from_this()](ErrorCode error, std::size_t) {
+                               if (error || self->state_ == State::kClosed) return;
+                               if (!self->parts_) return self->linger();
+                               self->enter(State::kStream);
+                               self->watch();
+                               self->parts_->begin(self->waker());
+                               self->send_part();
+                             });
+  }
+
+  // Notices that the client leaves; what it sends is dropped.
+  void watch() {
+    buffer_.clear();
+    stream_.expires_never();
+    stream_.async_read_some(buffer_.prepare(kFirstRead),
+                            [self = shared_from_this()](ErrorCode error, std::size_t) {
+                              if (self->state_ == State::kClosed) return;
+                              error ? self->close() : self->watch();
+                            });
+  }
+
+  // Keeps the server, and so the queue of its thread, but not the connection.
+  std::function<void()> waker() {
+    return [server = owner_, to = weak_from_this()] {
+      asio::post(server->context(), [to] {
+        if (const auto self = to.lock()) self->send_part();
+      });
+    };
+  }
+
+  void send_part() {
+    if (state_ != State::kStream || !part_.empty()) return;
+    part_ = parts_->next();
+    if (part_.empty()) return;
+    if (part_.size() > kSmallReply && !take_bytes(part_.size())) return close();
+    enter(State::kStream);  // since now
+    stream_.expires_after(server_.options().reply_time);
+    asio::async_write(stream_, asio::buffer(part_),
+                      [self = shared_from_this()](ErrorCode error, std::size_t) {
+                        self->part_ = {};
+                        if (error && self->state_ != State::kClosed) self->close();
+                        self->give_bytes();
+                        self->send_part();
                       });
   }
 
@@ -397,7 +487,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<Parser> parser_;
   Request request_;
   http::response<http::string_body> response_;
-  CallerSource source_;  // of the client
+  std::optional<http::response_serializer<http::string_body>> head_;  // of a stream
+  std::shared_ptr<Stream> parts_;                                     // in the state kStream
+  std::string part_;                                                  // the one that is being sent
+  CallerSource source_;                                               // of the client
   State state_ = State::kIdle;
   TimePoint since_ = SteadyClock().now();  // when it entered the state
   std::uint64_t held_bytes_ = 0;           // of the body, or of the reply
@@ -415,6 +508,8 @@ Status BeastServer::open() {
   const tcp::endpoint endpoint(address, options_.port);
   if (!error) acceptor_.open(endpoint.protocol(), error);
   if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+  // Else a child of this process, such as ssh, keeps the port after our end.
+  if (!error) ::fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
   if (!error) acceptor_.bind(endpoint, error);
   if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
   if (error) {
@@ -431,6 +526,7 @@ void BeastServer::run() {
   work_.emplace(asio::make_work_guard(context_));
   accept();
   context_.run();
+  is_over_ = true;
 }
 
 void BeastServer::accept() {
@@ -450,14 +546,16 @@ void BeastServer::accept() {
 
 void BeastServer::take(tcp::socket socket) {
   ErrorCode ignored;
+  ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
   const CallerSource newcomer = source_of(socket.remote_endpoint(ignored).data());
   const bool is_full = connections_.size() >= options_.connections_max && !make_place(newcomer);
   if (is_full && connections_.size() >= options_.connections_max + kRefusalsMax) return;
-  const auto connection = std::make_shared<Connection>(shared_from_this(), std::move(socket));
+  const std::shared_ptr<Connection> connection(
+      new Connection(shared_from_this(), std::move(socket)), end);
   connections_.insert(connection.get());
-  service_.counters().connections = connections_.size();
+  service_.connections().open = connections_.size();
   if (is_full) {
-    ++service_.counters().refused_connections;
+    ++service_.connections().refused;
     connection->refuse_connection();
   } else {
     connection->wait_for_request();
@@ -489,7 +587,7 @@ bool BeastServer::make_place(const CallerSource& newcomer) {
       longest = one;
   }
   if (longest == nullptr) return false;
-  ++service_.counters().evicted_connections;
+  ++service_.connections().evicted;
   longest->close();
   return true;
 }
@@ -503,25 +601,31 @@ bool BeastServer::take_bytes(Connection& connection, std::uint64_t bytes) {
     if (most == held.end()) return false;
     Connection* longest = nullptr;
     for (Connection* const one : connections_) {
-      const bool waits =
-          one->state() == Connection::State::kBody || one->state() == Connection::State::kReply;
+      const bool waits = one->state() == Connection::State::kBody || one->takes_reply();
       if (one->source() != most->first || !waits || one->held_bytes() == 0) continue;
       if (longest == nullptr || one->since() < longest->since()) longest = one;
     }
     // One that needs more room and has itself waited longest is refused, so that it learns why.
     if (longest == nullptr || longest == &connection) return false;
     if (most->first == connection.source() && !longest->is_slow()) return false;
-    ++service_.counters().evicted_connections;
+    ++service_.connections().evicted;
     longest->close();
   }
   held_bytes_ += bytes;
   return true;
 }
 
+void BeastServer::end(Connection* connection) {
+  const std::shared_ptr<BeastServer> server = connection->owner_;
+  std::unique_ptr<Connection> ended(connection);
+  if (!server->is_over_) asio::dispatch(server->context_, [ended = std::move(ended)] {});
+}
+
 void BeastServer::leave(Connection* connection) {
+  if (is_over_) return;  // the service may be gone
   held_bytes_ -= connection->held_bytes_;
   connections_.erase(connection);
-  service_.counters().connections = connections_.size();
+  service_.connections().open = connections_.size();
   if (is_draining_ && connections_.empty()) {
     timer_.cancel();
     work_.reset();
@@ -558,4 +662,4 @@ Result<std::shared_ptr<HttpServer>> HttpServer::listen(const HttpOptions& option
   return std::shared_ptr<HttpServer>(std::move(server));
 }
 
-}  // namespace paddle::serve
+}  // namespace paddle::http

@@ -1,9 +1,9 @@
-#include "engine/model/request_head.h"
+#include "engine/http/request_head.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace paddle::serve {
+namespace paddle::http {
 namespace {
 
 unsigned status_of(const std::string& fields, const std::string& version = "1.1") {
@@ -88,4 +88,4 @@ TEST(RequestHead, AMediaTypeIsInAnyCaseAndWithoutParameters) {
 }
 
 }  // namespace
-}  // namespace paddle::serve
+}  // namespace paddle::http

@@ -1,4 +1,4 @@
-#include "engine/model/request_head.h"
+#include "engine/http/request_head.h"
 
 #include <arpa/inet.h>
 #include <strings.h>
@@ -9,16 +9,10 @@
 
 #include "base/text.h"
 
-namespace paddle::serve {
+namespace paddle::http {
 namespace {
 
 constexpr std::string_view kHeadBlanks = " \t";
-
-std::string lower(std::string_view text) {
-  std::string made(text);
-  for (char& c : made) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return made;
-}
 
 std::string_view trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(kHeadBlanks);
@@ -70,6 +64,12 @@ std::optional<HeadFault> judge(const Counts& counts, bool is_old) {
 
 }  // namespace
 
+std::string lower(std::string_view text) {
+  std::string made(text);
+  for (char& c : made) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return made;
+}
+
 std::optional<HeadFault> find_fault(std::string_view head) {
   Counts counts;
   const std::size_t end = head.find("\r\n");
@@ -103,6 +103,11 @@ std::string path_of(std::string_view target, std::string& host) {
   return std::string(target.substr(0, target.find('?')));
 }
 
+std::string query_of(std::string_view target) {
+  const std::size_t at = target.find('?');
+  return at == std::string_view::npos ? "" : std::string(target.substr(at + 1));
+}
+
 bool is_this_machine(std::string_view host) {
   const bool is_bracketed = host.starts_with('[');
   const std::size_t close = is_bracketed ? host.find(']') : 0;
@@ -128,4 +133,4 @@ std::string media_type(std::string_view content_type) {
   return lower(trimmed(content_type.substr(0, content_type.find(';'))));
 }
 
-}  // namespace paddle::serve
+}  // namespace paddle::http

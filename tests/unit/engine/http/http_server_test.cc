@@ -1,5 +1,5 @@
 // The server's bounds on what clients make it hold, with clients of several addresses.
-#include "engine/model/http_server.h"
+#include "engine/http/http_server.h"
 
 #include <arpa/inet.h>
 #include <linux/ipv6.h>
@@ -21,8 +21,10 @@
 #include "base/fd.h"
 #include "tests/unit/engine/model/served_model_fixture.h"
 
-namespace paddle::serve {
+namespace paddle::http {
 namespace {
+
+using serve::Served;
 
 // A client of an address of this machine's loopback: it calls 127.0.0.1, or its own IPv6 address.
 class Client {
@@ -497,4 +499,4 @@ TEST_F(HttpServerTest, AHiddenRequestIsNotAnswered) {
 }
 
 }  // namespace
-}  // namespace paddle::serve
+}  // namespace paddle::http

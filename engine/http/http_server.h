@@ -6,9 +6,10 @@
 #include <memory>
 #include <string>
 
-#include "engine/model/service.h"
+#include "base/result.h"
+#include "engine/http/service.h"
 
-namespace paddle::serve {
+namespace paddle::http {
 
 struct HttpOptions {
   std::string address = "127.0.0.1";
@@ -18,10 +19,13 @@ struct HttpOptions {
   std::uint32_t connections_max = 1000;
   std::uint64_t body_bytes_max = 8U << 20U;    // of one request
   std::uint64_t held_bytes_max = 256U << 20U;  // of all bodies and replies in progress
-  // Limits for a client to send the head of a request, to send its body, and to take the reply; for
+  // Limits for a client to send the head of a request, to send its body, and to take the reply, or
+  // a part of a stream; for
   // its next request to begin (idle_time); and for all requests to end after stop() (drain_time).
   std::chrono::milliseconds head_time{10'000}, body_time{30'000}, reply_time{30'000};
   std::chrono::milliseconds idle_time{60'000}, drain_time{30'000};
+  std::string body_hint = {};  // to a client whose body is too large
+  Fields fields = {};          // of every reply, also of refusals
 };
 
 class HttpServer {
@@ -32,9 +36,10 @@ class HttpServer {
 
   virtual std::uint16_t port() const = 0;
   // Serves on this thread until stop(), and then until all requests in progress are answered.
+  // stop() ends all streams.
   virtual void run() = 0;
   // Any thread may call it.
   virtual void stop() = 0;
 };
 
-}  // namespace paddle::serve
+}  // namespace paddle::http

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace paddle::serve {
+namespace paddle::http {
 
 struct HeadFault {
   unsigned status = 400;  // or 501 for an unknown coding
@@ -25,6 +25,12 @@ std::optional<HeadFault> find_fault(std::string_view head);
 // "/v1/model", and `host` becomes "localhost:8500", in place of the Host field.
 std::string path_of(std::string_view target, std::string& host);
 
+// Behind the first '?' of a target; "" if it has none.
+std::string query_of(std::string_view target);
+
+// In lower case, of ASCII.
+std::string lower(std::string_view text);
+
 // Whether the Host field is a name or an address, with or without a port, of this machine's
 // loopback: "localhost:8500", "127.0.0.1", "[::1]:80".
 bool is_this_machine(std::string_view host);
@@ -32,4 +38,4 @@ bool is_this_machine(std::string_view host);
 // The type and subtype of a Content-Type field, in lower case, without its parameters.
 std::string media_type(std::string_view content_type);
 
-}  // namespace paddle::serve
+}  // namespace paddle::http
