@@ -13,10 +13,9 @@
 #include "cli/job/folders.h"
 #include "cli/job/passes.h"
 #include "cli/job/settings.h"
-#include "cli/watch/first_failure.h"
+#include "cli/watch/job_state.h"
 #include "cli/watch/log_reader.h"
 #include "cli/watch/missing_processes.h"
-#include "cli/watch/pace.h"
 #include "cli/watch/process_state.h"
 #include "cli/watch/progress.h"
 #include "engine/config/toml_reader.h"
@@ -126,43 +125,6 @@ void merge(JobSummary& job, JobSummary&& part) {
   job.figure = part.figure;
   job.best = part.best;
   job.record = std::move(part.record);
-}
-
-std::vector<std::string> stalled_processes(const std::vector<ProcessOnNode>& processes) {
-  std::vector<std::string> names;
-  for (const auto& [name, pace] : paces_of(processes)) {
-    if (pace.pace == Pace::kStalled) names.push_back(name);
-  }
-  return names;
-}
-
-// The nodes of the cluster that `jobs` could not see.
-struct UnseenNodes {
-  bool any = false;
-  bool only_left_out = false;  // by `up --any`; a job's other trainers show how it ended
-};
-
-std::string state_of(const JobSummary& job, const UnseenNodes& unseen, bool all_processes) {
-  const auto& processes = job.processes;
-  const bool has_trainer = std::ranges::any_of(
-      processes, [](const ProcessOnNode& process) { return !is_pserver(process.status); });
-  const bool is_claimed =
-      std::ranges::any_of(processes, [](const ProcessOnNode& p) { return p.status.claimed; });
-  const bool runs = std::ranges::any_of(processes, is_running, &ProcessOnNode::status);
-  if (runs && (has_trainer || unseen.any)) return "running";
-  if (runs && is_claimed) return "starting";
-  const bool is_known = all_processes && !processes.empty();
-  if (unseen.any && !is_known && !(unseen.only_left_out && has_trainer)) return "unknown";
-  if (processes.empty()) return "not started";
-  if (const ProcessOnNode* const failed = first_failure(processes)) {
-    return is_stopped_job(processes)
-               ? "stopped"
-               : fmt::format("failed: {} {}", failed->status.name, describe_state(failed->status));
-  }
-  // Without a trainer the start was broken off, however the pservers ended.
-  if (!has_trainer) return "not started";
-  const bool resumable = std::ranges::any_of(processes, is_resumable, &ProcessOnNode::status);
-  return resumable ? "stopped" : "done";
 }
 
 Cell best_cell(const JobSummary& job) {
@@ -311,7 +273,7 @@ Status run_jobs(Context& context, const JobsOptions& options) {
     const JobSize size = size_of_job(job.processes);
     job.trainers = size.trainers;
     job.pservers = size.pservers;
-    job.state = state_of(job, unseen, size.all_seen);
+    job.state = job_state(job.processes, unseen, size.all_seen);
     job.stalled = stalled_processes(job.processes);
   }
   std::vector<std::pair<std::string, JobSummary>> jobs(all.begin(), all.end());

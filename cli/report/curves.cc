@@ -11,19 +11,6 @@
 namespace paddle::cli {
 namespace {
 
-double mean_of(const std::vector<MetricsLine>& lines, std::string_view key) {
-  double sum = 0;
-  std::size_t count = 0;
-  for (const MetricsLine& line : lines) {
-    const bool trains = line.kind == "train" || line.kind == "pass";
-    const auto value = trains ? line.number(key) : std::nullopt;
-    if (!value || !std::isfinite(*value)) continue;
-    sum += *value;
-    ++count;
-  }
-  return count == 0 ? 0 : sum / static_cast<double>(count);
-}
-
 TrainerCurve curve_of(const ProcessRecord& process) {
   TrainerCurve curve;
   curve.process = &process;
@@ -43,10 +30,10 @@ TrainerCurve curve_of(const ProcessRecord& process) {
       curve.rate.emplace_back(ms / 1000, *rate);
     }
   }
-  for (const auto& [pass, trained] : pass_samples(process.metrics))
-    curve.samples += trained.samples;
-  curve.mean_rate = mean_of(process.metrics, "examples_per_second");
-  curve.mean_busy = mean_of(process.metrics, "examples_per_busy_second");
+  const auto totals = totals_of(process);
+  curve.samples = totals->samples();
+  curve.mean_rate = totals->mean_rate();
+  curve.mean_busy = totals->mean_busy();
   return curve;
 }
 
@@ -165,24 +152,9 @@ EvaluatorCurves curves_of(const std::vector<StepOfLine>& steps, const std::strin
 }  // namespace
 
 std::map<std::uint64_t, PassSamples> pass_samples(const std::vector<MetricsLine>& metrics) {
-  std::map<std::uint64_t, PassSamples> passes;
-  double before = 0;  // samples of the pass in earlier runs that ended in it
-  const MetricsLine* last = nullptr;
-  for (const MetricsLine& line : metrics) {
-    if (line.kind != "train" && line.kind != "pass" && line.kind != "stop") continue;
-    const bool same_pass = last != nullptr && last->pass == line.pass;
-    const bool is_new_run = same_pass && line.samples < last->samples;
-    if (!same_pass) before = 0;
-    // A run that goes back to an earlier batch trains again what came after that batch.
-    if (is_new_run) {
-      before = line.batch > last->batch ? before + static_cast<double>(last->samples) : 0;
-    }
-    PassSamples& pass = passes[line.pass];
-    pass.samples = before + static_cast<double>(line.samples);
-    pass.is_split = (same_pass && pass.is_split) || before > 0;
-    last = &line;
-  }
-  return passes;
+  MetricsTotals totals;
+  for (const MetricsLine& line : metrics) totals.add(line);
+  return totals.passes();
 }
 
 Points thinned(Points points) {

@@ -22,12 +22,7 @@ constexpr std::size_t kPointsMax = 400;  // per curve
 // At most kPointsMax of the finite points: the lowest and the highest of each group of neighbours.
 Points thinned(Points points);
 
-// The examples of a pass that a trainer has trained, over all runs of the job; each run counts from
-// 0.
-struct PassSamples {
-  double samples = 0;
-  bool is_split = false;  // several runs trained the pass
-};
+// By pass.
 std::map<std::uint64_t, PassSamples> pass_samples(const std::vector<MetricsLine>& metrics);
 
 struct TrainerCurve {

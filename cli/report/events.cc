@@ -15,7 +15,7 @@ namespace paddle::cli {
 namespace {
 
 constexpr std::size_t kNotesMax = 200;  // the last ones of a log
-constexpr std::size_t kNoteBytesMax = 500;
+constexpr std::size_t kTextBytesMax = 500;
 constexpr std::int64_t kDayMs = 86'400'000;
 constexpr std::string_view kJob = "job";  // role of an event of several processes
 constexpr std::string_view kSupervisor = "paddlectl: ";
@@ -45,7 +45,7 @@ std::optional<EngineLine> read_engine_line(const std::string& line) {
   if (std::string_view("IWEF").find(line[0]) == std::string_view::npos) return std::nullopt;
   read.level = line[0];
   read.ms = std::atoi(std::string(end).substr(0, 3).c_str());
-  read.text = line.substr(text + 2, kNoteBytesMax);
+  read.text = line.substr(text + 2, kTextBytesMax);
   return read;
 }
 
@@ -65,62 +65,6 @@ std::int64_t unix_ms_of(const EngineLine& line, std::int64_t utc_offset_s, std::
     }
   }
   return best;
-}
-
-// Collects the engine's warnings and errors, and the supervisor's notes about restarts. A note gets
-// the time of the line after it. If the node's time zone is not known, all get the time of the
-// process's end.
-class LogEvents {
- public:
-  explicit LogEvents(const ProcessRecord& process) : process_(process) {
-    end_ms_ = process.ended_unix_ms > 0 ? process.ended_unix_ms : process.started_unix_ms;
-  }
-
-  void take(const std::string& line) {
-    if (line.starts_with(kSupervisor)) {
-      take_note(line.substr(kSupervisor.size(), kNoteBytesMax));
-      return;
-    }
-    const auto read = read_engine_line(line);
-    if (!read) return;
-    const std::int64_t when =
-        process_.utc_offset_s ? unix_ms_of(*read, *process_.utc_offset_s, end_ms_) : end_ms_;
-    for (; untimed_ > 0; --untimed_) found_[found_.size() - untimed_].unix_ms = when;
-    const bool is_bad = read->level != 'W' || read->text.starts_with(kSilence);
-    if (read->level != 'I') add(when, read->text, is_bad, true);
-  }
-  const std::vector<JobEvent>& found() const { return found_; }
-
- private:
-  // The note "it is started again" includes the start that follows it; any other start is from a
-  // user's command.
-  void take_note(std::string note) {
-    const bool is_start = note.starts_with(kStart);
-    const bool is_told = std::exchange(starts_again_, note.ends_with(kAgain)) && is_start;
-    if (is_told) return;
-    if (starts_again_)
-      note.replace(note.size() - kAgain.size(), kAgain.size(), "; " + std::string(kRestarted));
-    const bool is_bad = !is_start && !note.starts_with(kByHand);
-    add(end_ms_, is_start ? std::string(kRestarted) : std::move(note), is_bad);
-    ++untimed_;
-  }
-  void add(std::int64_t when, std::string text, bool is_bad, bool is_said = false) {
-    if (found_.size() >= kNotesMax) found_.erase(found_.begin());
-    found_.push_back({when, process_.role, std::move(text), is_bad, is_said});
-  }
-
-  const ProcessRecord& process_;
-  std::int64_t end_ms_ = 0;
-  std::vector<JobEvent> found_;
-  std::size_t untimed_ = 0;    // the last events, which wait for a line with a time
-  bool starts_again_ = false;  // by the last note
-};
-
-void add_log_events(const std::string& folder, const ProcessRecord& process,
-                    std::vector<JobEvent>& events) {
-  LogEvents notes(process);
-  each_line(folder, process.log, [&](const std::string& line) { notes.take(line); });
-  events.insert(events.end(), notes.found().begin(), notes.found().end());
 }
 
 void add_metrics_events(const ProcessRecord& process, std::vector<JobEvent>& events) {
@@ -234,26 +178,13 @@ struct Pause {
   std::int64_t begin = 0, end = 0;  // unix ms
 };
 
-// Pauses between log points of one pass, without a test or a snapshot of the leader in between.
+// Stalls without a test or a snapshot of the leader in between.
 std::vector<Pause> pauses_of(const ProcessRecord& process, const std::vector<std::int64_t>& work) {
   std::vector<Pause> all;
-  const MetricsLine* before = nullptr;
-  for (const MetricsLine& line : process.metrics) {
-    if (line.kind != "train" && line.kind != "pass") continue;
-    const bool same_pass = before != nullptr && before->pass == line.pass &&
-                           line.batch >= before->batch && line.unix_ms > before->unix_ms;
-    if (same_pass) all.push_back({&process, before->unix_ms, line.unix_ms});
-    before = &line;
+  for (const auto& [begin, end] : totals_of(process)->stalls()) {
+    const auto next = std::ranges::upper_bound(work, begin);
+    if (next == work.end() || *next > end) all.push_back({&process, begin, end});
   }
-  std::vector<std::int64_t> lengths;
-  for (const Pause& pause : all) lengths.push_back(pause.end - pause.begin);
-  if (lengths.size() < 3) return {};  // no usual length to compare with
-  std::ranges::nth_element(lengths, lengths.begin() + static_cast<long>(lengths.size() / 2));
-  const std::int64_t least = std::max(kStallMsMin, kStallFactor * lengths[lengths.size() / 2]);
-  std::erase_if(all, [&](const Pause& pause) {
-    const auto next = std::ranges::upper_bound(work, pause.begin);
-    return pause.end - pause.begin < least || (next != work.end() && *next <= pause.end);
-  });
   return all;
 }
 
@@ -291,13 +222,52 @@ void add_stalls(const JobRecord& record, std::vector<JobEvent>& events) {
 
 }  // namespace
 
-std::vector<JobEvent> events_of(const JobRecord& record, const std::string& folder) {
+LogEvents::LogEvents(const ProcessRecord& process)
+    : role_(process.role),
+      utc_offset_s_(process.utc_offset_s),
+      end_ms_(process.ended_unix_ms > 0 ? process.ended_unix_ms : process.started_unix_ms) {}
+
+void LogEvents::take(const std::string& line, std::int64_t unix_ms) {
+  if (line.starts_with(kSupervisor))
+    return take_note(line.substr(kSupervisor.size(), kTextBytesMax), unix_ms);
+  const auto read = read_engine_line(line);
+  if (!read) return;
+  std::int64_t when = unix_ms > 0 ? unix_ms : end_ms_;
+  if (utc_offset_s_) when = unix_ms_of(*read, *utc_offset_s_, when);
+  for (; untimed_ > 0; --untimed_) found_[found_.size() - untimed_].unix_ms = when;
+  const bool is_bad = read->level != 'W' || read->text.starts_with(kSilence);
+  if (read->level != 'I') add(when, read->text, is_bad, true);
+}
+
+void LogEvents::take_note(std::string note, std::int64_t unix_ms) {
+  const bool is_start = note.starts_with(kStart);
+  const bool is_told = std::exchange(starts_again_, note.ends_with(kAgain)) && is_start;
+  if (is_told) return;
+  if (starts_again_)
+    note.replace(note.size() - kAgain.size(), kAgain.size(), "; " + std::string(kRestarted));
+  const bool is_bad = !is_start && !note.starts_with(kByHand);
+  add(unix_ms > 0 ? unix_ms : end_ms_, is_start ? std::string(kRestarted) : std::move(note),
+      is_bad);
+  if (unix_ms == 0) ++untimed_;
+}
+
+void LogEvents::add(std::int64_t when, std::string text, bool is_bad, bool is_said) {
+  if (found_.size() >= kNotesMax) found_.erase(found_.begin());
+  found_.push_back({when, role_, std::move(text), is_bad, is_said});
+}
+
+std::vector<JobEvent> log_events(const std::string& folder, const ProcessRecord& process) {
+  LogEvents notes(process);
+  each_line(folder, process.log, [&](const std::string& line) { notes.take(line); });
+  return notes.found();
+}
+
+std::vector<JobEvent> events_of(const JobRecord& record, std::vector<JobEvent> of_logs) {
   std::vector<JobEvent> events;
   add_starts_and_ends(record, events);
-  for (const ProcessRecord& process : record.processes) {
-    add_metrics_events(process, events);
-    add_log_events(folder, process, events);
-  }
+  for (const ProcessRecord& process : record.processes) add_metrics_events(process, events);
+  events.insert(events.end(), std::make_move_iterator(of_logs.begin()),
+                std::make_move_iterator(of_logs.end()));
   add_stalls(record, events);
   std::ranges::stable_sort(events, {}, &JobEvent::unix_ms);
   put_causes_first(events);

@@ -26,35 +26,6 @@ Json points_json(const Points& points) {
   return Json::list(list);
 }
 
-Json processes_json(const JobRecord& record, const std::vector<TrainerCurve>& curves,
-                    const std::vector<SlowTrainer>& slow) {
-  std::vector<Json> list;
-  for (const ProcessRecord& process : record.processes) {
-    Json::Fields one = {{"node", process.node},
-                        {"role", process.role},
-                        {"state", process.state},
-                        {"failed", process.failed},
-                        {"begun_ms", process.begun_unix_ms},
-                        {"started_ms", process.started_unix_ms},
-                        {"ended_ms", process.ended_unix_ms},
-                        {"memory_bytes", Json::number(process.resident_bytes)},
-                        {"cpu_ms", Json::number(process.cpu_ms)},
-                        {"starts", process.incarnation},
-                        {"log", SafePath::parse(process.log) ? process.log : ""},
-                        {"arguments", process.arguments}};
-    const auto curve = std::ranges::find(curves, &process, &TrainerCurve::process);
-    if (curve != curves.end()) {
-      one.emplace_back("examples", Json::number(curve->samples));
-      one.emplace_back("rate", Json::number(curve->mean_rate));
-      one.emplace_back("busy_rate", Json::number(curve->mean_busy));
-      one.emplace_back("slow",
-                       std::ranges::find(slow, process.role, &SlowTrainer::role) != slow.end());
-    }
-    list.push_back(Json::object(one));
-  }
-  return Json::list(list);
-}
-
 Json curves_json(const std::vector<TrainerCurve>& curves) {
   std::vector<Json> list;
   for (const TrainerCurve* curve : spread_by_rate(curves, kCurvesMax)) {
@@ -150,14 +121,6 @@ Json pass_json(const MetricsLine& line, const PassSamples& of_all) {
 // Adds the last line of each pass for tests and for training: the last passes, and the best ones.
 void add_passes(const JobRecord& record, const ProcessRecord* leader,
                 const std::vector<EvaluatorCurves>& evaluators, Json::Fields& job) {
-  std::map<std::uint64_t, PassSamples> trained;  // by all trainers
-  for (const ProcessRecord& process : record.processes) {
-    if (!process.is_trainer()) continue;
-    for (const auto& [pass, of_one] : pass_samples(process.metrics)) {
-      trained[pass].samples += of_one.samples;
-      trained[pass].is_split = trained[pass].is_split || of_one.is_split;
-    }
-  }
   std::map<std::uint64_t, std::map<bool, const MetricsLine*>> passes;  // by pass and "is a test"
   for (std::size_t i = 0; leader != nullptr && i < leader->metrics.size(); ++i) {
     const MetricsLine& line = leader->metrics[i];
@@ -170,6 +133,17 @@ void add_passes(const JobRecord& record, const ProcessRecord* leader,
     kept.insert(last->first);
   for (const EvaluatorCurves& one : evaluators) {
     if (one.best) kept.insert(one.best->pass);
+  }
+  std::map<std::uint64_t, PassSamples> trained;  // by all trainers
+  for (const ProcessRecord& process : record.processes) {
+    if (!process.is_trainer()) continue;
+    const auto totals = totals_of(process);
+    for (const std::uint64_t pass : kept) {
+      const auto of_one = totals->passes().find(pass);
+      if (of_one == totals->passes().end()) continue;
+      trained[pass].samples += of_one->second.samples;
+      trained[pass].is_split = trained[pass].is_split || of_one->second.is_split;
+    }
   }
   std::vector<Json> list;
   for (const std::uint64_t pass : kept) {
@@ -257,19 +231,55 @@ std::string script_text(const Json& json) {
   return safe;
 }
 
-std::string job_json(const JobRecord& record) {
-  const std::vector<TrainerCurve> curves = trainer_curves(record);
-  const std::vector<SlowTrainer> slow = slow_trainers(curves);
+JobFigures figures_of(const JobRecord& record) {
+  JobFigures figures;
+  figures.curves = trainer_curves(record);
+  figures.slow = slow_trainers(figures.curves);
+  figures.evaluators = evaluator_curves(leader_of(record));
+  return figures;
+}
+
+Json processes_json(const JobRecord& record, const JobFigures& figures) {
+  const auto& curves = figures.curves;
+  const auto& slow = figures.slow;
+  std::vector<Json> list;
+  for (const ProcessRecord& process : record.processes) {
+    Json::Fields one = {{"node", process.node},
+                        {"role", process.role},
+                        {"state", process.state},
+                        {"failed", process.failed},
+                        {"begun_ms", process.begun_unix_ms},
+                        {"started_ms", process.started_unix_ms},
+                        {"ended_ms", process.ended_unix_ms},
+                        {"memory_bytes", Json::number(process.resident_bytes)},
+                        {"cpu_ms", Json::number(process.cpu_ms)},
+                        {"starts", process.incarnation},
+                        {"log", SafePath::parse(process.log) ? process.log : ""},
+                        {"arguments", process.arguments}};
+    const auto curve = std::ranges::find(curves, &process, &TrainerCurve::process);
+    if (curve != curves.end()) {
+      one.emplace_back("examples", Json::number(curve->samples));
+      one.emplace_back("rate", Json::number(curve->mean_rate));
+      one.emplace_back("busy_rate", Json::number(curve->mean_busy));
+      one.emplace_back("slow",
+                       std::ranges::find(slow, process.role, &SlowTrainer::role) != slow.end());
+    }
+    if (process.now) one.emplace_back("now", *process.now);
+    list.push_back(Json::object(one));
+  }
+  return Json::list(list);
+}
+
+Json::Fields job_fields(const JobRecord& record, const JobFigures& figures) {
   const ProcessRecord* const leader = leader_of(record);
-  const std::vector<EvaluatorCurves> evaluators = evaluator_curves(leader);
   std::vector<Json> sentences;
-  for (const SlowTrainer& one : slow) sentences.emplace_back(describe(one));
+  for (const SlowTrainer& one : figures.slow) sentences.emplace_back(describe(one));
   Json::Fields job = {{"job", record.job},
                       {"configuration", record.configuration},
-                      {"processes", processes_json(record, curves, slow)},
+                      {"processes", processes_json(record, figures)},
                       {"slow", Json::list(sentences)},
-                      {"curves", curves_json(curves)},
-                      {"evaluators", evaluators_json(evaluators)},
+                      {"curves", curves_json(figures.curves)},
+                      {"evaluators", evaluators_json(figures.evaluators)},
                       {"test_curves", test_curves_json(test_curves(leader))},
                       {"progress", progress_json(leader)},
                       {"commands", commands_json(record.commands)},
@@ -277,10 +287,14 @@ std::string job_json(const JobRecord& record) {
   job.emplace_back("tags", Json::list({record.run.tags.begin(), record.run.tags.end()}));
   job.emplace_back("note", record.run.note);
   job.emplace_back("git", record.run.git.text());
-  add_passes(record, leader, evaluators, job);
+  add_passes(record, leader, figures.evaluators, job);
   add_ports(record, job);
   add_events(record.events, job);
-  return script_text(Json::object(job));
+  return job;
+}
+
+std::string job_json(const JobRecord& record) {
+  return script_text(Json::object(job_fields(record, figures_of(record))));
 }
 
 }  // namespace paddle::cli

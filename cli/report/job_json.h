@@ -34,7 +34,21 @@ namespace paddle::cli {
 //                               is_bad}; how many there are in all
 // Control characters in text from nodes are escaped, and '<' is written \u003c, so that the JSON
 // can be inside a <script> element.
+// A process that is looked at live also has "now" (see ProcessRecord).
 std::string job_json(const JobRecord& record);
+
+// Curves and figures that the page shows of the metrics. They point into the record, and are valid
+// until lines or processes are added there.
+struct JobFigures {
+  std::vector<TrainerCurve> curves;
+  std::vector<SlowTrainer> slow;
+  std::vector<EvaluatorCurves> evaluators;
+};
+JobFigures figures_of(const JobRecord& record);
+// The object's keys, with their values.
+Json::Fields job_fields(const JobRecord& record, const JobFigures& figures);
+// The list at "processes".
+Json processes_json(const JobRecord& record, const JobFigures& figures);
 
 // The list at "evaluators".
 Json evaluators_json(const std::vector<EvaluatorCurves>& evaluators);

@@ -134,12 +134,6 @@ void read_metrics(const std::string& folder, ProcessRecord& process, std::size_t
   bytes_left -= std::min(bytes, bytes_max);
 }
 
-RunRecord run_record(const std::optional<JobSettings>& settings,
-                     const std::vector<CommandRecord>& commands) {
-  if (settings) return settings->record;
-  return commands.empty() ? RunRecord() : commands.back().record;
-}
-
 // The arguments without those that paddlectl adds for itself, such as those with a placeholder.
 std::string without_internal(const std::string& arguments) {
   std::istringstream words(arguments);
@@ -171,10 +165,6 @@ ProcessRecord process_of(const FlatRecord& line, const std::string& folder,
   process.arguments = without_internal(line.text("arguments"));
   process.log = line.text("log");
   read_metrics(folder, process, bytes_left);
-  process.begun_unix_ms = process.started_unix_ms;
-  for (const MetricsLine& one : process.metrics) {
-    if (one.unix_ms > 0) process.begun_unix_ms = std::min(process.begun_unix_ms, one.unix_ms);
-  }
   const auto machine = std::ranges::find(machines, process.node, &MachineRecord::node);
   if (machine != machines.end()) process.utc_offset_s = machine->utc_offset_s;
   return process;
@@ -272,24 +262,42 @@ ResumeCommand resume_command_of(const std::string& job) {
   return {fmt::format("paddlectl train --resume --name {} <workspace>", shell_word(job)), ""};
 }
 
+Result<MachineRecord> machine_of(Member& member) {
+  PADDLE_TRY(const wire::agent::Facts facts, member.client->facts());
+  MachineRecord machine;
+  machine.node = member.spec.name;
+  machine.processor = facts.processor();
+  machine.os = facts.os();
+  machine.kernel = facts.kernel();
+  machine.gpus = fmt::format("{}", fmt::join(gpu_models(facts), ", "));
+  machine.agent_version = facts.agent_version();
+  machine.cores = static_cast<double>(facts.cores());
+  machine.memory_bytes = static_cast<double>(facts.memory_bytes());
+  machine.utc_offset_s = facts.utc_offset_s();
+  machine.price_per_hour = member.price_per_hour;
+  machine.currency = member.currency;
+  return machine;
+}
+
 Status write_machines(const std::string& folder, ClusterSession& session) {
   std::vector<std::string> lines(session.members().size());
   // A node that does not answer is left out.
   (void)session.each([&](Member& member) -> Status {
-    PADDLE_TRY(const wire::agent::Facts facts, member.client->facts());
-    const Json machine =
-        Json::object({{"node", member.spec.name},
-                      {"processor", facts.processor()},
-                      {"os", facts.os()},
-                      {"kernel", facts.kernel()},
-                      {"gpus", fmt::format("{}", fmt::join(gpu_models(facts), ", "))},
-                      {"agent_version", facts.agent_version()},
-                      {"cores", facts.cores()},
-                      {"memory_bytes", facts.memory_bytes()},
-                      {"utc_offset_s", facts.utc_offset_s()},
-                      {"price_per_hour", Json::number(member.price_per_hour)},
-                      {"currency", member.currency}});
-    lines[session.index_of(member)] = machine.text() + "\n";
+    PADDLE_TRY(const MachineRecord machine, machine_of(member));
+    lines[session.index_of(member)] =
+        Json::object({{"node", machine.node},
+                      {"processor", machine.processor},
+                      {"os", machine.os},
+                      {"kernel", machine.kernel},
+                      {"gpus", machine.gpus},
+                      {"agent_version", machine.agent_version},
+                      {"cores", Json::number(machine.cores)},
+                      {"memory_bytes", Json::number(machine.memory_bytes)},
+                      {"utc_offset_s", machine.utc_offset_s},
+                      {"price_per_hour", Json::number(machine.price_per_hour)},
+                      {"currency", machine.currency}})
+            .text() +
+        "\n";
     return {};
   });
   return replace_file(folder + "/" + kMachines, as_bytes(fmt::format("{}", fmt::join(lines, ""))),
@@ -362,8 +370,15 @@ std::vector<CommandRecord> read_commands(const std::string& folder) {
   return commands;
 }
 
-Status write_processes(const std::string& folder, const JobView& view) {
-  std::string text;
+std::shared_ptr<const MetricsTotals> totals_of(const ProcessRecord& process) {
+  if (process.totals) return process.totals;
+  auto totals = std::make_shared<MetricsTotals>();
+  for (const MetricsLine& line : process.metrics) totals->add(line);
+  return totals;
+}
+
+std::vector<ProcessRecord> processes_of(const JobView& view) {
+  std::vector<ProcessRecord> processes;
   std::vector<ProcessOnNode> all;
   for (const ProcessView& process : view.processes()) all.push_back({0, process.status});
   // In a job that was stopped no process counts as failed, even if the stop made one lose its
@@ -373,21 +388,65 @@ Status write_processes(const std::string& folder, const JobView& view) {
     const remote::ProcessStatus& status = process.status;
     const remote::Usage usage = status.usage.value_or(remote::Usage());
     const bool runs = is_running(status);
-    const bool well = runs || status.stopped || ended_well(status) || !has_failed;
-    const Json record =
-        Json::object({{"node", process.node},
-                      {"role", status.name},
-                      {"state", process.state_text()},
-                      {"failed", well ? 0 : 1},
-                      {"started_unix_ms", status.started_unix_ms},
-                      {"ended_unix_ms", runs ? 0 : status.ended_unix_ms},
-                      {"resident_bytes", usage.resident_bytes},
-                      {"cpu_ms", usage.cpu_ms},
-                      {"received_bytes", usage.received_bytes.value_or(0)},
-                      {"sent_bytes", usage.sent_bytes.value_or(0)},
-                      {"incarnation", status.incarnation},
-                      {"arguments", fmt::format("{}", fmt::join(status.arguments, " "))},
-                      {"log", below_job(status.log, view.job())}});
+    ProcessRecord record;
+    record.node = process.node;
+    record.role = status.name;
+    record.state = process.state_text();
+    record.failed = !runs && !status.stopped && !ended_well(status) && has_failed;
+    record.started_unix_ms = status.started_unix_ms;
+    record.ended_unix_ms = runs ? 0 : status.ended_unix_ms;
+    record.resident_bytes = static_cast<double>(usage.resident_bytes);
+    record.cpu_ms = static_cast<double>(usage.cpu_ms);
+    record.received_bytes = static_cast<double>(usage.received_bytes.value_or(0));
+    record.sent_bytes = static_cast<double>(usage.sent_bytes.value_or(0));
+    record.incarnation = status.incarnation;
+    record.arguments = without_internal(fmt::format("{}", fmt::join(status.arguments, " ")));
+    record.log = below_job(status.log, view.job());
+    processes.push_back(std::move(record));
+  }
+  return processes;
+}
+
+void set_first_starts(std::vector<ProcessRecord>& processes) {
+  for (ProcessRecord& process : processes) {
+    process.begun_unix_ms = process.started_unix_ms;
+    for (const MetricsLine& one : process.metrics) {
+      if (one.unix_ms > 0) process.begun_unix_ms = std::min(process.begun_unix_ms, one.unix_ms);
+    }
+  }
+  // A job's processes start together; a restarted process knows only its last start.
+  std::int64_t begun = std::numeric_limits<std::int64_t>::max();
+  for (const ProcessRecord& process : processes) {
+    if (process.begun_unix_ms > 0) begun = std::min(begun, process.begun_unix_ms);
+  }
+  for (ProcessRecord& process : processes) {
+    if (process.incarnation > 1) process.begun_unix_ms = begun;
+  }
+}
+
+RunRecord run_record(const std::optional<JobSettings>& settings,
+                     const std::vector<CommandRecord>& commands) {
+  if (settings) return settings->record;
+  return commands.empty() ? RunRecord() : commands.back().record;
+}
+
+Status write_processes(const std::string& folder, const JobView& view) {
+  const auto whole = [](double number) { return static_cast<std::uint64_t>(number); };
+  std::string text;
+  for (const ProcessRecord& process : processes_of(view)) {
+    const Json record = Json::object({{"node", process.node},
+                                      {"role", process.role},
+                                      {"state", process.state},
+                                      {"failed", process.failed ? 1 : 0},
+                                      {"started_unix_ms", process.started_unix_ms},
+                                      {"ended_unix_ms", process.ended_unix_ms},
+                                      {"resident_bytes", whole(process.resident_bytes)},
+                                      {"cpu_ms", whole(process.cpu_ms)},
+                                      {"received_bytes", whole(process.received_bytes)},
+                                      {"sent_bytes", whole(process.sent_bytes)},
+                                      {"incarnation", process.incarnation},
+                                      {"arguments", process.arguments},
+                                      {"log", process.log}});
     text += record.text() + "\n";
   }
   return replace_file(folder + "/processes.jsonl", as_bytes(text), 0644);
@@ -407,15 +466,12 @@ Result<JobRecord> read_job_record(const std::string& folder, const std::string& 
   for (const FlatRecord& line : read_flat_records(processes)) {
     record.processes.push_back(process_of(line, folder, record.machines, bytes_left));
   }
-  // A job's processes start together; a restarted process knows only its last start.
-  std::int64_t begun = std::numeric_limits<std::int64_t>::max();
+  set_first_starts(record.processes);
+  std::vector<JobEvent> of_logs;
   for (const ProcessRecord& process : record.processes) {
-    if (process.begun_unix_ms > 0) begun = std::min(begun, process.begun_unix_ms);
+    std::ranges::move(log_events(folder, process), std::back_inserter(of_logs));
   }
-  for (ProcessRecord& process : record.processes) {
-    if (process.incarnation > 1) process.begun_unix_ms = begun;
-  }
-  record.events = events_of(record, folder);
+  record.events = events_of(record, std::move(of_logs));
   for (const std::string name : {"job.toml", kConfigurationOfNode}) {
     auto configuration = read_file(folder + "/" + name, kConfigurationBytesMax);
     if (!configuration) continue;
@@ -425,6 +481,16 @@ Result<JobRecord> read_job_record(const std::string& folder, const std::string& 
   record.settings = shown_settings(folder);
   record.run = run_record(record.settings, record.commands);
   return record;
+}
+
+bool is_whole_record(const std::string& folder, const JobRecord& record) {
+  const bool has_ended = std::ranges::all_of(record.processes, [](const ProcessRecord& process) {
+    return process.started_unix_ms == 0 || process.ended_unix_ms > 0;
+  });
+  std::error_code here, other;
+  const auto collected = std::filesystem::last_write_time(folder + "/processes.jsonl", here);
+  const auto started = std::filesystem::last_write_time(folder + "/" + kSettingsFile, other);
+  return has_ended && (here || other || started <= collected);
 }
 
 std::vector<StepOfLine> steps_of(const std::vector<MetricsLine>& metrics) {
@@ -439,7 +505,7 @@ std::vector<StepOfLine> steps_of(const std::vector<MetricsLine>& metrics) {
       pass = line.pass;
     }
     in_pass = std::max(in_pass, line.batch);
-    steps.push_back({&line, before + line.batch});
+    steps.push_back({&line, line.step > 0 ? line.step : before + line.batch});
   }
   return steps;
 }

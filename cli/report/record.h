@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include "cli/cluster/context.h"
 #include "cli/console/json.h"
 #include "cli/job/settings.h"
+#include "cli/report/metrics_totals.h"
 #include "cli/watch/metrics_line.h"
 #include "cli/watch/view.h"
 
@@ -78,6 +80,8 @@ ResumeCommand resume_command(const std::vector<std::string>& arguments, std::siz
 // The command for a job whose settings only its nodes have.
 ResumeCommand resume_command_of(const std::string& job);
 
+// Asks the agent of a connected member for its machine.
+Result<MachineRecord> machine_of(Member& member);
 // Writes machines.jsonl, with an object for each node that answers.
 Status write_machines(const std::string& folder, ClusterSession& session);
 // Adds this command to <output>/<job>/commands.jsonl, with the counts and the kind in `started`.
@@ -110,6 +114,10 @@ struct ProcessRecord {
   std::optional<std::int64_t> utc_offset_s;  // for the local time in its log
   std::vector<MetricsLine> metrics;
   bool lacks_metrics = false;  // the last ones are missing, because there are too many
+  // Of all lines, if `metrics` has only some of them; see totals_of().
+  std::shared_ptr<MetricsTotals> totals = {};
+  // Its activity at this moment, as a JSON object, in a job that is looked at live.
+  std::optional<Json> now = {};
 
   bool is_trainer() const { return role.starts_with("trainer-"); }
 };
@@ -133,11 +141,25 @@ struct JobRecord {
   RunRecord run;  // of that start
 };
 
-// Writes processes.jsonl into the job's output folder, an object per process, with what only the
-// nodes know. Paths of logs are relative to the folder.
+// The sums over all lines of metrics of the process.
+std::shared_ptr<const MetricsTotals> totals_of(const ProcessRecord& process);
+
+// The processes with what only the nodes know, without their metrics. Paths of logs are relative to
+// the job's folder; "" if a node names a file elsewhere.
+std::vector<ProcessRecord> processes_of(const JobView& view);
+// Sets the first start of each process, as far as the metrics and the other processes show it.
+void set_first_starts(std::vector<ProcessRecord>& processes);
+// The tags, the note and the git commit of the last start.
+RunRecord run_record(const std::optional<JobSettings>& settings,
+                     const std::vector<CommandRecord>& commands);
+
+// Writes processes.jsonl into the job's output folder: processes_of(), an object per process.
 Status write_processes(const std::string& folder, const JobView& view);
 // kUsage: the folder has no processes.jsonl. Damaged lines and missing files are left out.
 Result<JobRecord> read_job_record(const std::string& folder, const std::string& job);
+
+// Whether the job's folder has all that its nodes have: it has ended, and was not started since.
+bool is_whole_record(const std::string& folder, const JobRecord& record);
 
 // A line of metrics with its batch number over all passes; in the line, each pass counts from 0.
 struct StepOfLine {

@@ -16,6 +16,9 @@ struct MetricsLine {
   std::optional<double> cost;  // nothing: none, or not finite
   bool cost_is_null = false;   // the line has a cost, which is not finite
   std::int64_t unix_ms = 0;    // by the node's clock
+  // The batch number over all passes, as steps_of() finds it; 0: not computed. A reader that keeps
+  // only some of the lines sets it.
+  std::uint64_t step = 0;
   // Every other field, in order.
   std::vector<std::pair<std::string, double>> numbers;
   std::vector<std::pair<std::string, std::string>> texts;

@@ -46,7 +46,7 @@ std::optional<remote::Progress> progress_of(const MetricsLine& line) {
   return progress;
 }
 
-std::uint32_t passes_of(const std::vector<MetricsLine>& lines) {
+std::uint32_t passes_of(std::span<const MetricsLine> lines) {
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
     if (const auto progress = progress_of(*line); progress && progress->passes > 0)
       return progress->passes;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,7 +28,7 @@ struct JobProgress {
 // Progress from a line of kind "train" or "pass"; nothing for other kinds.
 std::optional<remote::Progress> progress_of(const MetricsLine& line);
 // The number of passes in the newest line that has it; 0: none has.
-std::uint32_t passes_of(const std::vector<MetricsLine>& lines);
+std::uint32_t passes_of(std::span<const MetricsLine> lines);
 // Nothing if there are no trainers.
 std::optional<JobProgress> job_progress(const std::vector<remote::Progress>& trainers);
 

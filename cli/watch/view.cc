@@ -25,11 +25,9 @@ double median_of(std::vector<double> values) {
 
 // After this time without metrics, a user's own program that has written some counts as silent.
 constexpr std::int64_t kOwnSilenceMs = 60'000;
-constexpr std::size_t kLinesLookedAt = 64;
-constexpr std::uint64_t kBytesLookedAt = 16U << 10U;
 constexpr std::size_t kPointsOfARate = 5;
 
-std::optional<double> usual(const std::vector<MetricsLine>& lines, std::string_view key) {
+std::optional<double> usual(std::span<const MetricsLine> lines, std::string_view key) {
   std::vector<double> rates;
   for (auto line = lines.rbegin(); line != lines.rend() && rates.size() < kPointsOfARate; ++line) {
     if (line->kind != "train" && line->kind != "pass") continue;
@@ -39,7 +37,7 @@ std::optional<double> usual(const std::vector<MetricsLine>& lines, std::string_v
   return median_of(std::move(rates));
 }
 
-void take_metrics(const std::vector<MetricsLine>& lines, ProcessView& view) {
+void take_metrics(std::span<const MetricsLine> lines, ProcessView& view) {
   for (const MetricsLine& line : lines) {
     if (line.kind == "test") view.last_test = line;
     if (line.kind == "pserver") {
@@ -56,7 +54,8 @@ void take_metrics(const std::vector<MetricsLine>& lines, ProcessView& view) {
 
 // The newest pass with a whole snapshot on the node, if the latest pass could not be saved.
 std::optional<std::uint64_t> saved_pass(Member& member, const remote::ProcessStatus& status) {
-  if (!status.progress || status.progress->save_failure.empty()) return std::nullopt;
+  if (!status.progress || status.progress->save_failure.empty() || !member.client)
+    return std::nullopt;
   constexpr std::string_view kBegin = "pass-";  // pass-00002/MANIFEST
   std::optional<std::uint64_t> newest;
   const auto files = member.client->list_sizes("jobs/" + status.job + "/output");
@@ -234,20 +233,34 @@ ProcessView JobView::view_of(const ProcessOnNode& process, const std::string& no
 
 void JobView::look(Context& context, ClusterSession& session) {
   ClusterLook look = session.look(context.clock, job_);
-  std::ranges::stable_sort(look.processes, [](const ProcessOnNode& a, const ProcessOnNode& b) {
-    return comes_before(a.status, b.status);
-  });
   std::vector<std::vector<MetricsLine>> metrics(look.processes.size());
-  std::vector<std::optional<std::uint64_t>> saved(look.processes.size());
   (void)session.each([&](Member& member) -> Status {
     for (std::size_t i = 0; i < metrics.size(); ++i) {
       const ProcessOnNode& process = look.processes[i];
       if (&session.members()[process.member] != &member) continue;
       metrics[i] = newest_metrics(*member.client, metrics_path(process.status.log));
-      saved[i] = saved_pass(member, process.status);
     }
     return {};
   });
+  std::map<std::pair<std::size_t, std::string>, std::span<const MetricsLine>> newest;
+  for (std::size_t i = 0; i < metrics.size(); ++i)
+    newest[{look.processes[i].member, look.processes[i].status.name}] = metrics[i];
+  take(context, session, std::move(look), [&](const ProcessOnNode& process) {
+    return newest[{process.member, process.status.name}];
+  });
+}
+
+void JobView::take(Context& context, ClusterSession& session, ClusterLook look,
+                   const NewestMetrics& newest) {
+  std::ranges::stable_sort(look.processes, [](const ProcessOnNode& a, const ProcessOnNode& b) {
+    return comes_before(a.status, b.status);
+  });
+  std::vector<std::span<const MetricsLine>> metrics;
+  std::vector<std::optional<std::uint64_t>> saved;
+  for (const ProcessOnNode& process : look.processes) {
+    metrics.push_back(newest(process));
+    saved.push_back(saved_pass(session.members()[process.member], process.status));
+  }
   auto lost = look_for_lost_nodes(context, session, job_, look.processes, places_);
   broken_start_.reset();
   if (!lost || !lost->were_seen) broken_start_ = cli::broken_start(session, look.processes);
@@ -299,7 +312,7 @@ void JobView::look(Context& context, ClusterSession& session) {
 
 // reports: the metrics are the engine's, whose every line has a cost; a line of a user's own
 // program may have none.
-void JobView::watch_cost(const std::vector<MetricsLine>& lines, bool reports) {
+void JobView::watch_cost(std::span<const MetricsLine> lines, bool reports) {
   for (const MetricsLine& line : lines) {
     if (line.kind != "train" && line.kind != "pass") continue;
     const auto cost = line.number("current_cost") ? line.number("current_cost") : line.cost;
@@ -310,7 +323,7 @@ void JobView::watch_cost(const std::vector<MetricsLine>& lines, bool reports) {
   }
 }
 
-void JobView::take_history(const std::vector<MetricsLine>& lines,
+void JobView::take_history(std::span<const MetricsLine> lines,
                            const std::optional<remote::Progress>& now,
                            std::int64_t started_unix_ms) {
   const auto add = [&](const remote::Progress& progress) {

@@ -2,8 +2,10 @@
 // trainers that are much slower than the others.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +26,10 @@ namespace paddle::cli {
 // not waiting, only the wall clock counts.
 constexpr double kSlowRatio = 0.7;
 constexpr double kBusyRatioMin = 0.5;
+
+// The lines of metrics that a view of the present needs of each process.
+constexpr std::size_t kLinesLookedAt = 64;
+constexpr std::uint64_t kBytesLookedAt = 16U << 10U;
 
 struct TrainerRate {
   std::string node, role;
@@ -74,6 +80,12 @@ class JobView {
 
   // Asks all nodes. A node that fails keeps its error and shows no processes.
   void look(Context& context, ClusterSession& session);
+  // look() for a caller that has asked the nodes itself. `look`: the processes of this job only.
+  // `newest`: the last lines of metrics of a process, kLinesLookedAt are enough; valid during the
+  // call. Asks the nodes only about processes that are missing.
+  using NewestMetrics = std::function<std::span<const MetricsLine>(const ProcessOnNode&)>;
+  void take(Context& context, ClusterSession& session, ClusterLook look,
+            const NewestMetrics& newest);
 
   const std::string& job() const { return job_; }
   // Pservers, then trainers, each in order of rank.
@@ -99,9 +111,9 @@ class JobView {
   };
   ProcessView view_of(const ProcessOnNode& process, const std::string& node,
                       const std::optional<NodeLook>& look);
-  void watch_cost(const std::vector<MetricsLine>& lines, bool reports);
-  void take_history(const std::vector<MetricsLine>& lines,
-                    const std::optional<remote::Progress>& now, std::int64_t started_unix_ms);
+  void watch_cost(std::span<const MetricsLine> lines, bool reports);
+  void take_history(std::span<const MetricsLine> lines, const std::optional<remote::Progress>& now,
+                    std::int64_t started_unix_ms);
 
   std::string job_;
   std::vector<ProcessView> processes_;
