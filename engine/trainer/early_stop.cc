@@ -126,6 +126,13 @@ std::optional<std::uint32_t> EarlyStop::best(
   return best;
 }
 
+std::optional<PassTest> EarlyStop::best_value() const {
+  const auto pass = best([](std::uint32_t) { return true; });
+  if (!pass) return {};
+  const auto test = std::ranges::find(tests_, *pass, &PassTest::pass);
+  return PassTest{*pass, {{best_figure_, *value_of(*test, best_figure_)}}};
+}
+
 // A test as good as the best one so far ends a row of worse ones. After a best one, a test without
 // a finite value counts as worse.
 EndReason EarlyStop::judge() const {

@@ -52,6 +52,8 @@ class EarlyStop {
   // without train.best, and when no such test has a finite value.
   std::optional<std::uint32_t> best(
       const std::function<bool(std::uint32_t pass)>& is_candidate) const;
+  // The best of all passes, with only the figure that is compared; empty as best() is.
+  std::optional<PassTest> best_value() const;
   // For the log: "auc was worse than 0.81, that of pass-00003, in 2 passes in a row
   // (train.stop_after_worse)".
   std::string explain(EndReason reason) const;

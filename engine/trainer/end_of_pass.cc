@@ -158,7 +158,12 @@ Status EndOfPass::obey_decision(const Decision& own) {
     return Error{Errc::kFailed, "the barrier after a pass returned no decision", "this is a bug"};
   }
   const PassProgress& at = pass_.progress();
-  if (!decision->figures.empty()) early_stop_.add({at.pass, decision->figures});
+  if (!decision->figures.empty()) {
+    early_stop_.add({at.pass, decision->figures});
+    const auto best = early_stop_.best_value();
+    if (options_.trainer_id == 0 && best && best->pass == at.pass)
+      report_.publish_best(at, best->pass, best->figures.front());
+  }
   if (decision->reason != EndReason::kNone && at.pass + 1 < at.passes) {
     pass_.make_last();
     report_.write_stop(at, early_stop_.explain(decision->reason));

@@ -221,10 +221,11 @@ void Report::publish(const PassProgress& at, wire::Activity activity) {
   // The first batch is published at once: it shows the supervisor that this process trains and does
   // not only wait.
   const bool is_first_batch = samples_ > 0 && !has_published_batch_;
-  const bool is_due =
-      is_first_batch || activity != activity_ || time - published_at_ >= kPublishPeriod;
+  const bool is_due = is_first_batch || has_new_best_ || activity != activity_ ||
+                      time - published_at_ >= kPublishPeriod;
   if (!options_.publish || !is_due) return;
   has_published_batch_ = samples_ > 0;
+  has_new_best_ = false;
   Record record = record_of(Record::Kind::kTrain, at);
   if (record.reading.samples > 0) published_cost_ = record.reading.cost;
   record.reading.cost = published_cost_;
@@ -234,6 +235,7 @@ void Report::publish(const PassProgress& at, wire::Activity activity) {
   progress.set_activity(activity);
   progress.set_save_failure(save_failure_);
   progress.set_restored_from(options_.restored_from.substr(0, kFailureBytesMax));
+  if (best_) *progress.mutable_best() = *best_;
   if (at.batch > batch_published_) {
     const auto each = (time - published_at_) / (at.batch - batch_published_);
     progress.set_batch_ms(static_cast<std::uint64_t>(
@@ -243,6 +245,15 @@ void Report::publish(const PassProgress& at, wire::Activity activity) {
   options_.publish(progress);
   activity_ = activity;
   published_at_ = time;
+}
+
+void Report::publish_best(const PassProgress& at, std::uint32_t pass, const nn::Value& figure) {
+  wire::Best& best = best_.emplace();
+  best.set_pass(pass);
+  best.set_figure(figure.name);
+  best.set_value(figure.value);
+  has_new_best_ = true;
+  publish(at, activity_);
 }
 
 Status Report::begin_long_work(const PassProgress& at, wire::Activity activity) {

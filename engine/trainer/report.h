@@ -143,6 +143,8 @@ class Report {
   // Announces a test or a snapshot, so that neither the other trainers nor the supervisor take it
   // for a hang.
   Status begin_long_work(const PassProgress& at, wire::Activity activity);
+  // Publishes the best pass so far, of a test that has just ended, at once.
+  void publish_best(const PassProgress& at, std::uint32_t pass, const nn::Value& figure);
   // As in wire::Progress; "": the latest snapshot was saved.
   void set_save_failure(std::string failure) { save_failure_ = std::move(failure); }
 
@@ -192,6 +194,8 @@ class Report {
   RateMeter rate_;
   UsualRate usual_rate_;
   std::string save_failure_;
+  std::optional<wire::Best> best_;
+  bool has_new_best_ = false;  // not published yet
 
   std::optional<double> first_cost_;
   bool is_diverging_ = false;
