@@ -146,6 +146,14 @@ JobConfig read_sections(TomlTable root, const std::string& path, TomlTable* code
   read_optimizer(source("optimizer").table("optimizer"), job);
   read_strategy(source("strategy").table("strategy"), job);
   job.train = read_train(root.table("train"), job);
+  TomlTable notify = root.table("notify");
+  const bool has_notify = root.has("notify");
+  if (NotifyConfig read = read_notify(notify); has_notify) job.notify = std::move(read);
+  if (has_notify) require(notify, "command", "[notify]");
+  if (job.notify && job.notify->has("best") && job.train.best.empty()) {
+    notify.fail("on", "the event 'best' needs train.best, the figure that is compared",
+                "[train] best = \"cost\", or an evaluator such as \"auc\"");
+  }
   return job;
 }
 

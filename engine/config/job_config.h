@@ -2,6 +2,7 @@
 // and the CLI read it.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -156,6 +157,27 @@ enum class Uneven {
   kPad,   // a trainer repeats its data until none has any left
 };
 
+// The events of [notify].
+constexpr auto kNotifyEvents =
+    std::to_array<std::string_view>({"done", "failed", "stalled", "restarted", "best", "disk_low"});
+
+// The section [notify]: a command that the nodes run once an event (docs/notify.md).
+struct NotifyConfig {
+  std::vector<std::string> command;  // the program and its arguments
+  std::vector<std::string> events{"done", "failed", "stalled"};
+  std::chrono::seconds timeout{10};
+  std::chrono::seconds stalled_after{120};  // time without progress
+
+  bool has(std::string_view event) const;
+};
+
+// Reads a user's notify.toml, whose keys are those of [notify]. kUsage.
+Result<NotifyConfig> read_notify_file(const std::string& path);
+// The error for a mistake in 'command' that its reader cannot see, such as a missing file. It shows
+// the line in the job.toml at `path` or, with is_section false, in a notify.toml.
+Error notify_mistake(const std::string& path, const std::vector<std::string>& overrides,
+                     bool is_section, std::string_view message, std::string_view hint);
+
 struct JobConfig {
   std::string name;
   std::uint64_t seed = 1;
@@ -182,6 +204,7 @@ struct JobConfig {
   std::uint32_t update_frequency = 100;  // geo, local_sgd: batches between two pushes
   std::optional<std::uint32_t> staleness_max;
   TrainConfig train;
+  std::optional<NotifyConfig> notify;
   std::vector<std::string> command;  // the user's own trainer program; empty: paddle train
   std::vector<std::string> setup;    // a program that prepares a node for trainers; empty: none
   std::string requirements;          // file of Python packages for the program; "": none

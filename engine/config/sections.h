@@ -44,6 +44,8 @@ void read_optimizer(TomlTable table, JobConfig& job);
 void read_strategy(TomlTable table, JobConfig& job);
 // The data and the layers must have been read.
 TrainConfig read_train(TomlTable table, const JobConfig& job);
+// [notify], or a file with its keys.
+NotifyConfig read_notify(TomlTable table);
 
 // A format of [data]; engine/data/format.cc has the table of the formats' parsers.
 struct DataFormat {

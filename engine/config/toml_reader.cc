@@ -642,6 +642,11 @@ Status TomlDocument::apply(const std::string& override_text) {
 
 namespace {
 
+// toml++ 3.3 writes some strings with a line break in a form that it cannot read again.
+constexpr toml::format_flags kOneLine = toml::toml_formatter::default_flags &
+                                        ~toml::format_flags::allow_multi_line_strings &
+                                        ~toml::format_flags::allow_literal_strings;
+
 // The node under `key`, which counts as looked up from here on.
 toml::node* look_up(TomlDocument& document, OpenTable& in, std::string_view key) {
   document.know(in, key);
@@ -798,6 +803,35 @@ std::vector<double> TomlTable::numbers(std::string_view key, std::size_t at_most
   return values;
 }
 
+std::vector<std::string> TomlTable::literals(std::string_view key, std::size_t at_most) {
+  std::vector<std::string> values;
+  const auto* const array = look_up_as<toml::array>(*document_, index_, key, "an array");
+  if (array == nullptr) return values;
+  if (array->size() > at_most) {
+    document_->add(array->source(), fmt::format("'{}' has {} values, but at most {} are allowed",
+                                                key, array->size(), at_most));
+    return values;
+  }
+  for (const toml::node& element : *array) {
+    std::ostringstream text;
+    if (element.is_table()) {
+      document_->add_wrong_type(element, key, "an array of values");
+    } else if (const auto* const number = element.as_floating_point()) {
+      text << fmt::format("{}", number->get());
+    } else if (const auto* const string = element.as_string()) {
+      text << toml::toml_formatter(*string, kOneLine);
+    } else if (const auto* const list = element.as_array()) {
+      text << toml::toml_formatter(*list, kOneLine);
+    } else {
+      element.visit([&](const auto& value) { text << value; });
+    }
+    std::string line = std::move(text).str();
+    std::ranges::replace(line, '\n', ' ');  // the formatter breaks long lists
+    values.push_back(std::move(line));
+  }
+  return values;
+}
+
 TomlTable TomlTable::table(std::string_view key) {
   auto* const below = look_up_as<toml::table>(*document_, index_, key, "a table");
   const OpenTable& opened = document_->open[index_];
@@ -858,12 +892,8 @@ const std::string& TomlTable::written_text() const {
 }
 
 std::string TomlTable::resolved_text() const {
-  // toml++ 3.3 writes some strings with a line break in a form that it cannot read again.
-  constexpr toml::format_flags kFlags = toml::toml_formatter::default_flags &
-                                        ~toml::format_flags::allow_multi_line_strings &
-                                        ~toml::format_flags::allow_literal_strings;
   std::ostringstream text;
-  text << toml::toml_formatter(document_->root, kFlags) << '\n';
+  text << toml::toml_formatter(document_->root, kOneLine) << '\n';
   return std::move(text).str();
 }
 

@@ -58,6 +58,8 @@ class TomlTable {
   // The strings of an array in which whole numbers also stand for their digits: ["no", 1].
   std::vector<std::string> words(std::string_view key, std::size_t at_most = kElementsMax);
   std::vector<double> numbers(std::string_view key, std::size_t at_most = kElementsMax);
+  // The values of an array, each as TOML on one line, as --set takes it: 0.5, "a b", [1, 2].
+  std::vector<std::string> literals(std::string_view key, std::size_t at_most = kElementsMax);
   TomlTable table(std::string_view key);  // empty when absent
 
   // Every key of each table that was looked up: "train.passes".

@@ -51,6 +51,34 @@ TEST(TomlReader, AnArrayOfNumbersHasWholeOnesToo) {
   EXPECT_TRUE(first_mistake(other).starts_with("job.toml:1:5: 'a' has 3 values, but at most 2"));
 }
 
+TEST(TomlReader, LiteralsReachAnotherFileUnchanged) {
+  TomlTable root = parse(
+      "a = [0.1, 1e-05, 3, true, 'x', \"it's \\\"so\\\" = [1]\\n\\tnext\", [1, 'two'], '', 'é']\n"
+      "b = [{c = 1}]\nd = 1\n");
+  const std::vector<std::string> values = root.literals("a");
+  ASSERT_EQ(values.size(), 9U);
+  EXPECT_EQ(values[0], "0.1");
+  EXPECT_EQ(values[1], "1e-05");
+  EXPECT_EQ(values[3], "true");
+  EXPECT_EQ(values[4], "\"x\"");
+  for (const std::string& value : values) EXPECT_EQ(value.find('\n'), std::string::npos) << value;
+  const auto read_again = [&](std::size_t i) {
+    TomlTable set = parse("", {"table.key=" + values[i]});
+    return set.table("table");
+  };
+  EXPECT_EQ(read_again(5).string("key"), "it's \"so\" = [1]\n\tnext");
+  EXPECT_EQ(read_again(6).words("key"), (std::vector<std::string>{"1", "two"}));
+  EXPECT_EQ(read_again(1).number("key", 0), 1e-05);
+  EXPECT_EQ(read_again(2).integer("key", 0), 3);
+  EXPECT_EQ(read_again(7).string("key", "default"), "");
+  EXPECT_EQ(read_again(8).string("key"), "é");
+  EXPECT_TRUE(root.literals("absent").empty());
+  (void)root.literals("b");
+  root.integer("d", 0);
+  EXPECT_TRUE(first_mistake(root).starts_with(
+      "job.toml:2:6: 'b' must be an array of values, not a table"));
+}
+
 TEST(TomlReader, ShowsAnUnknownKeyWithASuggestionAndACaret) {
   TomlTable root = parse("name = 'x'\n[train]\n  pases = 3\n");
   root.string("name");
