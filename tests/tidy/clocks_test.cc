@@ -39,6 +39,7 @@ const std::map<std::string, std::string> kCallers = {
     {"engine/commands/counted_shard.cc", "since when a trainer waits, for status"},
     {"engine/commands/supervision.cc", "when a notice was sent, for status"},
     {"engine/trainer/metrics.cc", "the time of a line"},
+    {"remote/agent/process/notifier.cc", "the time of a line of the log"},
     {"remote/agent/process/record.cc", "when a process began and ended, for status"},
     {"remote/agent/process/supervisor.cc", "the time of a line of the log"},
     {"remote/agent/process/usage.cc", "the node's clock, for status"},

@@ -36,14 +36,6 @@ constexpr int kGpuVariablesMax = 64;
 constexpr std::size_t kGpuValueBytesMax = 1024;
 constexpr std::size_t kFirstLineBytesMax = 256;  // the kernel reads no more of a script
 
-std::vector<char*> pointers(const std::vector<std::string>& texts) {
-  std::vector<char*> list;
-  list.reserve(texts.size() + 1);
-  for (const std::string& text : texts) list.push_back(const_cast<char*>(text.c_str()));
-  list.push_back(nullptr);
-  return list;
-}
-
 // Gives the child `descriptor` under the number `number`; -1: there is no descriptor to give.
 bool give(int descriptor, int number) {
   if (descriptor < 0) return true;
@@ -167,6 +159,14 @@ void note_gpu_variable(wire::agent::GpuVariables& noted, const std::string& name
 }
 
 }  // namespace
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> list;
+  list.reserve(texts.size() + 1);
+  for (const std::string& text : texts) list.push_back(const_cast<char*>(text.c_str()));
+  list.push_back(nullptr);
+  return list;
+}
 
 Result<Child> start_child(const Program& program, int directory) {
   PADDLE_TRY(Pipe output, make_pipe());
@@ -295,7 +295,7 @@ void Notices::open(UniqueFd pipe) {
 }
 
 void Notices::receive(const Root& root, const SafePath& folder, PulseWatch& watch) {
-  std::optional<wire::Notice> latest;
+  bool has_new = false;
   char buffer[PIPE_BUF];
   for (int reads = 0; pipe_ && reads < kReadsMax; ++reads) {
     const ssize_t got = ::read(pipe_.get(), buffer, sizeof buffer);
@@ -308,15 +308,16 @@ void Notices::receive(const Root& root, const SafePath& folder, PulseWatch& watc
     while ((parsed = parse(pending_, notice)) == Parsed::kNotice) {
       if (notice.has_progress()) note(notice.progress());
       if (notice.has_pulse()) watch.on_pulse(std::chrono::steady_clock::now(), notice.pulse());
-      latest = notice;
+      latest_ = notice;
+      has_new = true;
     }
     if (parsed == Parsed::kMalformed) pipe_.reset();
   }
-  if (!latest) return;
-  latest->set_received_steady_ms(steady_ms());
-  latest->set_reported_steady_ms(reported_steady_ms_);
+  if (!has_new) return;
+  latest_->set_received_steady_ms(steady_ms());
+  latest_->set_reported_steady_ms(reported_steady_ms_);
   // If the notice cannot be written, the exit record still reports how the process ended.
-  (void)write_record(root, folder, "notice", *latest);
+  (void)write_record(root, folder, "notice", *latest_);
 }
 
 void Notices::note(const wire::Progress& progress) {

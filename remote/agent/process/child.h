@@ -33,6 +33,8 @@ struct Program {
   int memory_number = kMemoryFd;       // the child's number of `memory`
   wire::agent::GpuVariables gpus;      // GPU variables among `variables`, for `paddlectl status`
 };
+// For execve(2): valid as long as `texts`.
+std::vector<char*> pointers(const std::vector<std::string>& texts);
 struct Child {
   pid_t pid = -1;
   UniqueFd output;   // stdout and stderr, non-blocking
@@ -74,12 +76,15 @@ class Notices {
   std::optional<bool> has_progressed() const { return has_progressed_; }
   // When training last progressed.
   std::optional<TimePoint> progressed_at() const { return progressed_at_; }
+  // The latest since open().
+  const std::optional<wire::Notice>& latest() const { return latest_; }
 
  private:
   void note(const wire::Progress& progress);
 
   UniqueFd pipe_;
   std::string pending_;
+  std::optional<wire::Notice> latest_;
   std::optional<wire::Progress> first_;
   std::optional<wire::Progress> last_;
   std::optional<bool> has_progressed_;

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "base/secret.h"
+#include "proto/command_order.h"
 #include "remote/agent/node/files.h"
 #include "remote/agent/node/log_file.h"
 #include "remote/agent/process/claims.h"
@@ -118,13 +119,16 @@ ProcStat process_of(const Record& record) {
   return {.pid = record.pid.pid(), .start_ticks = record.pid.start_ticks()};
 }
 
+// spares_notices: leaves the supervisors of ended processes, which may still run a command of
+// [notify]. Without it, the command ends with its supervisor.
 Status end_records(const Root& root, const std::vector<Record>& records, Duration grace,
-                   std::size_t& ended) {
+                   bool spares_notices, std::size_t& ended) {
   const auto members = [&] { return members_of(root, records); };
   // A supervisor that still has to write how its process ended is left: its memory would be lost.
   const auto supervisors = [&] {
     std::vector<Record> to_end = records;
     std::erase_if(to_end, [&](const Record& record) {
+      if (spares_notices && record.exit && record.spec.has_notify()) return true;
       const auto folder = process_folder(record.spec.job(), record.spec.name());
       return folder && is_end_in_memory(root, *folder);
     });
@@ -233,8 +237,12 @@ Status stop_processes(const Root& root, const wire::agent::StopRequest& request)
   if (request.ask()) return {};
   const auto grace = std::min<Duration>(
       std::chrono::milliseconds(std::min<std::uint64_t>(request.grace_ms(), 3'600'000)), kGraceMax);
+  const auto claims = claims_of(root, request.job());
+  const bool is_now = std::ranges::any_of(claims, [](const wire::agent::JobClaim& claim) {
+    return job_command_of(claim.command()) == JobCommand::kStopNow;
+  });
   std::size_t ended = 0;
-  PADDLE_TRY_STATUS(end_records(root, records, grace, ended));
+  PADDLE_TRY_STATUS(end_records(root, records, grace, !is_now, ended));
   wipe_unneeded_keys(root, request.job());  // supervisors that were killed did not do it
   return {};
 }
@@ -294,8 +302,14 @@ Status restart_processes(const Root& root, const wire::agent::RestartRequest& re
 Result<wire::agent::TeardownReply> teardown(const Root& root, bool keep_data) {
   wire::agent::TeardownReply reply;
   PADDLE_TRY(const std::vector<Record> records, read_records(root, ""));
+  // Their ends are then no failures, of which a command of [notify] would report.
+  for (const Record& record : records) {
+    const auto folder = process_folder(record.spec.job(), record.spec.name());
+    if (folder && !record.exit && record.spec.has_notify())
+      (void)write_stop_request(root, *folder, StopMode::kNow, "paddlectl teardown");
+  }
   std::size_t ended = 0;
-  const Status stopped = end_records(root, records, kTeardownGrace, ended);
+  const Status stopped = end_records(root, records, kTeardownGrace, false, ended);
   const auto below = [&] { return processes_below(root); };
   if (!end_processes(below, kTeardownGrace, ended) || !stopped) {
     for (const ProcStat& process : below()) {

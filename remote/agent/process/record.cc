@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <set>
 #include <span>
 #include <string_view>
@@ -255,6 +256,36 @@ void reserve_records(const Root& root, const SafePath& folder) {
   }
 }
 
+bool claim_event(const Root& root, const std::string& job, std::string_view event,
+                 Duration interval) {
+  const auto path = SafePath::parse("jobs/" + job + "/events/" + std::string(event));
+  const auto entry = path ? make_parent(root, *path) : Result<FolderEntry>(path.error());
+  if (!entry) return true;
+  const UniqueFd file(::openat(entry->folder.get(), entry->name.c_str(),
+                               O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  while (file && ::flock(file.get(), LOCK_EX) != 0) {
+    if (errno != EINTR) return true;
+  }
+  char buffer[128];
+  const ssize_t got = file ? ::pread(file.get(), buffer, sizeof buffer, 0) : -1;
+  const std::string text(buffer, static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+  const std::string mark = boot_id() + " ";  // times of another boot are not comparable
+  std::int64_t claimed = 0;
+  const bool is_known = text.starts_with(mark);
+  if (is_known) std::from_chars(text.data() + mark.size(), text.data() + text.size(), claimed);
+  const std::int64_t now = steady_ms();
+  if (is_known && std::chrono::milliseconds(now - claimed) < interval) return false;
+  const std::string line = mark + std::to_string(now) + "\n";
+  if (file && ::ftruncate(file.get(), 0) == 0)
+    (void)!::pwrite(file.get(), line.data(), line.size(), 0);  // lost on a full disk
+  return true;
+}
+
+void forget_event(const Root& root, const std::string& job, std::string_view event) {
+  if (const auto folder = open_folder(root, "jobs/" + job + "/events"))
+    ::unlinkat(folder->get(), std::string(event).c_str(), 0);
+}
+
 void remove_record(const Root& root, const SafePath& folder, const char* file) {
   const auto directory = folder.open_directory(root.fd.get());
   if (directory) ::unlinkat(directory->get(), file, 0);
@@ -277,6 +308,11 @@ StopMode requested_stop(const Root& root, const SafePath& folder) {
   if (!has_record(root, folder, kStop)) return StopMode::kNone;
   const auto mode = read_message<wire::agent::StopRequest>(root, folder, kStop);
   return mode && mode->ask() ? StopMode::kSave : StopMode::kNow;
+}
+
+std::string stop_requested_by(const Root& root, const SafePath& folder) {
+  const auto request = read_message<wire::agent::StopRequest>(root, folder, kStop);
+  return request ? request->by() : "";
 }
 
 UniqueFd lock_stop_requests(const Root& root, const std::string& job) {

@@ -5,8 +5,11 @@
 #include <sys/resource.h>
 
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "proto/agent.pb.h"
 #include "remote/agent/node/proc.h"
 #include "remote/agent/node/root.h"
@@ -63,6 +66,8 @@ bool has_record(const Root& root, const SafePath& folder, const char* file);
 // The request of `paddlectl stop` for a process. kSave: save and exit; kNow: end at once.
 enum class StopMode { kNone, kSave, kNow };
 StopMode requested_stop(const Root& root, const SafePath& folder);
+// `by` of the request, or "".
+std::string stop_requested_by(const Root& root, const SafePath& folder);
 // Replaces a weaker request. `by`: as in a StopRequest.
 Status write_stop_request(const Root& root, const SafePath& folder, StopMode mode,
                           const std::string& by);
@@ -76,6 +81,12 @@ UniqueFd lock_stop_requests(const Root& root, const std::string& job);
 // started again, and the end does not count as a failure of its own.
 Status write_restart_order(const Root& root, const SafePath& folder, std::uint32_t incarnation);
 bool is_restart_ordered(const Root& root, const SafePath& folder, std::uint32_t incarnation);
+// Whether no process of the job on this node has claimed the event within `interval`; claims it.
+// The file jobs/<job>/events/<event> keeps the time of the latest claim.
+bool claim_event(const Root& root, const std::string& job, std::string_view event,
+                 Duration interval);
+// Forgets the claims of an event.
+void forget_event(const Root& root, const std::string& job, std::string_view event);
 void remove_record(const Root& root, const SafePath& folder, const char* file);
 // Empties the notice before the next run. The file stays, because its disk space is reserved for
 // the next notice.

@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/statvfs.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,9 +20,12 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/safe_path.h"
+#include "base/text.h"
 #include "proto/agent.pb.h"
 #include "remote/agent/node/log_file.h"
 #include "remote/agent/node/oom_watch.h"
@@ -29,6 +33,8 @@
 #include "remote/agent/node/root.h"
 #include "remote/agent/process/child.h"
 #include "remote/agent/process/claims.h"
+#include "remote/agent/process/notifier.h"
+#include "remote/agent/process/notify_events.h"
 #include "remote/agent/process/pulse_watch.h"
 #include "remote/agent/process/record.h"
 #include "remote/agent/process/restart_policy.h"
@@ -54,6 +60,9 @@ constexpr Duration kReapGrace = std::chrono::milliseconds(500);  // from the end
 // A SIGTERM within this time after the end of the process may have been meant for the process.
 constexpr Duration kLateSignals = std::chrono::seconds(20);
 constexpr int kKeepPeriodMs = 1000;
+constexpr Duration kDiskPeriod = std::chrono::minutes(1);     // between two looks at the disk
+constexpr Duration kDiskLowPeriod = std::chrono::hours(1);    // between two notices on a node
+constexpr Duration kNotifierGrace = std::chrono::seconds(2);  // for the end of a killed command
 // `by` of the stop request that SIGURG makes.
 constexpr const char* kTimeLimit = "the time limit of its nodes";
 constexpr int kShellSignalBase = 128;  // a program may exit with this plus the signal's number
@@ -96,8 +105,11 @@ class Supervisor {
         log_(std::move(log)),
         incarnation_(incarnation),
         restarts_(spec_),
+        notifier_(spec_.notify()),
         // A program of the user's own sends no pulse.
-        watch_(std::chrono::milliseconds(spec_.program().empty() ? 0 : spec_.hang_ms())) {}
+        watch_(std::chrono::milliseconds(spec_.program().empty() ? 0 : spec_.hang_ms())),
+        stall_(watches_stalls() ? std::chrono::milliseconds(spec_.notify().stalled_ms())
+                                : Duration::zero()) {}
 
   // `guard`: starts another supervisor when this one is killed.
   void set_guard(const ProcStat& guard) { guard_ = guard; }
@@ -143,6 +155,22 @@ class Supervisor {
     log_.append(as_bytes("paddlectl: " + text + "\n"), unix_ms());
   }
 
+  // Notices (notify_events.h).
+  bool watches_stalls() const {
+    return !spec_.program().empty() && spec_.notify().speaks_for_job() &&
+           notifier_.wants(NotifyEvent::kStalled);
+  }
+  void receive_notices();  // from the process
+  void step_notifier() { notifier_.step(root_, spec_, *environment_); }
+  void look_for_events();  // while the process runs
+  void look_at_disk();
+  RunEnd run_end() const;
+  void notify(NotifyEvent event, const std::string& text, const std::string& cause = "");
+  void notify_restart();
+  void notify_end();
+  // Runs the commands that are left. Other supervisors of the process may start before that.
+  void finish_notices();
+
   // After a run.
   void read_signals();
   // The machine is taken back soon (SIGURG, which ends no process that does not know it). Requests
@@ -167,6 +195,12 @@ class Supervisor {
   RestartPolicy restarts_;
   bool is_end_requested_ = false;
   TimePoint looked_at_;
+  const Environment* environment_ = nullptr;  // set by run()
+  Notifier notifier_;
+  OutputTail tail_;
+  std::optional<wire::Best> best_;  // the latest that was reported
+  TimePoint disk_at_;               // when to look at the disk again
+  std::optional<TimePoint> disk_low_at_;
 
   // State of the current run. Between two runs it is that of the last one.
   pid_t child_ = -1;  // none yet
@@ -174,6 +208,8 @@ class Supervisor {
   UniqueFd output_;
   Notices notices_;
   PulseWatch watch_;
+  StallWatch stall_;
+  std::vector<std::string> silent_peers_;  // as in RunEnd
   OomWatch oom_;
   bool is_save_requested_ = false;  // the run was asked to save when it started
   std::string hang_;                // why the run was killed, or ""
@@ -189,8 +225,9 @@ class Supervisor {
 //    open.
 // 4. Start the process, and go on at 1.
 // 5. At the end: write the exit record, end the leftovers, wipe the keys that no process of the job
-//    needs now, and stay until the disk has the exit record.
+//    needs now, and stay until the disk has the exit record and the last notice is sent.
 void Supervisor::run(const Environment& environment) {
+  environment_ = &environment;
   for (;;) {
     if (child_ > 0) wait_for_end();  // after resume() there is no process yet
     // An end that is counted already has had its pause, in the previous supervisor or its guard.
@@ -203,6 +240,7 @@ void Supervisor::run(const Environment& environment) {
       break;
     }
   }
+  notify_end();
   wire::agent::ExitRecord record = exit_record(wait_status_, used_);
   record.set_stopped(ends_as_requested());
   record.set_hang(hang_);
@@ -212,6 +250,7 @@ void Supervisor::run(const Environment& environment) {
   end_leftovers();
   wipe_unneeded_keys(root_, spec_.job());
   keep_end();
+  finish_notices();
 }
 
 // The start of a process.
@@ -282,6 +321,8 @@ Status Supervisor::spawn(const Environment& environment) {
   output_ = std::move(child.output);
   notices_.open(std::move(child.notices));
   watch_.restart(started_at_);
+  stall_.restart(started_at_);
+  silent_peers_.clear();
   oom_ = OomWatch();
   oom_.look(child_, started_at_);
   hang_.clear();
@@ -321,22 +362,26 @@ void Supervisor::wait_for_end() {
       kill_at = now() + kKillAgain;
     }
     if (ended) continue;
+    look_for_events();
     kill_if_it_hangs();
     restore_records();
     oom_.look(child_, now());
   }
   if (output_) drain();
-  notices_.receive(root_, folder_, watch_);
+  receive_notices();
   note_out_of_memory();
 }
 
 void Supervisor::poll_until(TimePoint until) {
   pollfd polls[] = {{signal_fd_.get(), POLLIN, 0},
                     {output_ ? output_.get() : -1, POLLIN, 0},
-                    {notices_.fd(), POLLIN, 0}};
-  ::poll(polls, 3, until == TimePoint::max() ? -1 : milliseconds_until(until));
+                    {notices_.fd(), POLLIN, 0},
+                    {notifier_.fd(), POLLIN, 0}};
+  until = std::min(until, notifier_.next_at());
+  ::poll(polls, 4, until == TimePoint::max() ? -1 : milliseconds_until(until));
   if (polls[1].revents != 0) drain();
-  if (polls[2].revents != 0) notices_.receive(root_, folder_, watch_);
+  if (polls[2].revents != 0) receive_notices();
+  step_notifier();
 }
 
 void Supervisor::drain() {
@@ -346,7 +391,10 @@ void Supervisor::drain() {
     if (got < 0 && errno == EINTR) continue;
     if (got == 0) output_.reset();  // all writers have closed it
     if (got <= 0) return;
-    log_.append(ByteSpan(buffer).first(static_cast<std::size_t>(got)), unix_ms());
+    const ByteSpan output = ByteSpan(buffer).first(static_cast<std::size_t>(got));
+    log_.append(output, unix_ms());
+    if (spec_.has_notify())
+      tail_.add({reinterpret_cast<const char*>(output.data()), output.size()});
     if (static_cast<std::size_t>(got) < buffer.size()) return;
   }
 }
@@ -358,6 +406,7 @@ bool Supervisor::reap() {
     rusage used{};
     const pid_t pid = ::wait4(-1, &status, WNOHANG, &used);
     if (pid <= 0) return ended;
+    if (notifier_.on_reaped(pid, status)) continue;
     if (pid == child_) {
       wait_status_ = status;
       used_ = used;
@@ -370,7 +419,10 @@ void Supervisor::kill_if_it_hangs() {
   const TimePoint at = now();
   // INVARIANT: a watcher's own pause does not count.
   // A supervisor that was suspended, or had to wait for a disk, may not have read the pulses.
-  if (at - looked_at_ > kOwnGap) watch_.discount(at);
+  if (at - looked_at_ > kOwnGap) {
+    watch_.discount(at);
+    stall_.discount(at);
+  }
   looked_at_ = at;
   const auto hang = watch_.hangs(at);
   if (!hang || notices_.fd() < 0) return;
@@ -416,11 +468,14 @@ bool Supervisor::starts_again() {
   why.set_hang(hang_);
   why.set_out_of_memory_bytes(out_of_memory_bytes_);
   (void)add_restart(root_, folder_, wait_status_, std::move(why));  // the log contains it too
+  if (!is_ordered) notify_restart();
   const TimePoint until = now() + *pause;
   while (stop_mode() == StopMode::kNone && now() < until) {
-    pollfd signals{signal_fd_.get(), POLLIN, 0};
-    ::poll(&signals, 1, milliseconds_until(until));
+    pollfd polls[] = {{signal_fd_.get(), POLLIN, 0}, {notifier_.fd(), POLLIN, 0}};
+    ::poll(polls, 2, milliseconds_until(std::min(until, notifier_.next_at())));
     read_signals();
+    reap();
+    step_notifier();
   }
   return stop_mode() != StopMode::kNow;
 }
@@ -467,6 +522,131 @@ std::string Supervisor::describe_end() const {
     return "killed by signal " + std::to_string(WTERMSIG(wait_status_));
   }
   return "exited with code " + std::to_string(WEXITSTATUS(wait_status_));
+}
+
+// Notices.
+
+void Supervisor::receive_notices() {
+  const std::int64_t before = notices_.latest() ? notices_.latest()->received_steady_ms() : 0;
+  notices_.receive(root_, folder_, watch_);
+  const auto& latest = notices_.latest();
+  if (!latest || latest->received_steady_ms() == before) return;
+  stall_.on_notice(now(), *latest);
+  // The notice of a failure has no room for them.
+  if (latest->phase() == wire::PHASE_FAILED) return;
+  silent_peers_.clear();
+  const char* const role = spec_.name().starts_with("pserver-") ? "trainer " : "pserver ";
+  for (const wire::Silent& silent : latest->progress().silent())
+    silent_peers_.push_back(role + std::to_string(silent.index()));
+}
+
+void Supervisor::look_for_events() {
+  if (!spec_.has_notify()) return;
+  // A supervisor that was suspended may not have read the notices yet.
+  if (now() - looked_at_ <= kOwnGap) {
+    if (const auto stall = stall_.look(now()))
+      notify(NotifyEvent::kStalled, fmt::format("stands still: {} has {}", spec_.name(), *stall));
+  }
+  const auto& latest = notices_.latest();
+  if (latest && latest->progress().has_best()) {
+    const wire::Best& best = latest->progress().best();
+    const bool is_new = !best_ || best.pass() != best_->pass() || best.value() != best_->value();
+    best_ = best;
+    if (is_new)
+      notify(NotifyEvent::kBest, fmt::format("has a new best: {} {:.6g} in pass {}", best.figure(),
+                                             best.value(), best.pass()));
+  }
+  look_at_disk();
+}
+
+void Supervisor::look_at_disk() {
+  if (!notifier_.wants(NotifyEvent::kDiskLow) || now() < disk_at_) return;
+  disk_at_ = now() + kDiskPeriod;
+  struct statvfs disk {};
+  if (::fstatvfs(root_.fd.get(), &disk) != 0) return;
+  const std::uint64_t free_bytes = std::uint64_t{disk.f_bavail} * disk.f_frsize;
+  if (!is_disk_low(free_bytes, std::uint64_t{disk.f_blocks} * disk.f_frsize)) return;
+  if (disk_low_at_ && now() - *disk_low_at_ < kDiskLowPeriod) return;  // the claim may be lost
+  disk_low_at_ = now();
+  if (claim_event(root_, spec_.job(), name_of(NotifyEvent::kDiskLow), kDiskLowPeriod))
+    notify(NotifyEvent::kDiskLow,
+           fmt::format("has only {} left on the disk of its folder", human_bytes(free_bytes)));
+}
+
+RunEnd Supervisor::run_end() const {
+  RunEnd end{
+      .wait_status = wait_status_, .hang = hang_, .out_of_memory_bytes = out_of_memory_bytes_};
+  const auto& latest = notices_.latest();
+  if (latest && latest->phase() == wire::PHASE_FAILED) end.failure = latest->failure();
+  end.is_ordered = requested_stop(root_, folder_) != StopMode::kNone &&
+                   stop_requested_by(root_, folder_) != kTimeLimit;
+  end.silent_peers = silent_peers_;
+  end.is_shut_down = is_end_requested_;
+  return end;
+}
+
+void Supervisor::notify(NotifyEvent event, const std::string& text, const std::string& cause) {
+  if (!notifier_.wants(event)) return;
+  NoticeFacts facts{
+      .event = event,
+      .unix_ms = unix_ms(),
+      .text = fmt::format("job {} on {} {}", spec_.job(), spec_.notify().node(), text),
+      .cause = cause,
+      .progress = {}};
+  if (notices_.latest() && notices_.latest()->has_progress())
+    facts.progress = notices_.latest()->progress();
+  notifier_.add(event, notice_fields(spec_, facts, tail_));
+}
+
+void Supervisor::notify_restart() {
+  const RunEnd end = run_end();
+  if (!spec_.has_notify() || kind_of(spec_, end) != EndKind::kFailure) return;
+  const std::string cause = cause_of(end);
+  notify(NotifyEvent::kRestarted,
+         fmt::format("starts {} again ({} of {} restarts in an hour): {}", spec_.name(),
+                     restarts_.failures(), spec_.restarts(), cause),
+         cause);
+}
+
+void Supervisor::notify_end() {
+  if (!spec_.has_notify()) return;
+  const RunEnd end = run_end();
+  const auto event = event_of_end(spec_, end);
+  if (!event) return;
+  if (*event == NotifyEvent::kDone) {
+    const bool is_saved = kind_of(spec_, end) == EndKind::kSaved;
+    return notify(*event, is_saved ? "has stopped and saved; paddlectl train --resume continues it"
+                                   : "is done");
+  }
+  const std::string cause = cause_of(end);
+  // Another process of the job on this node may have failed first.
+  if (notifier_.wants(*event) && claim_event(root_, spec_.job(), name_of(*event), Duration::max()))
+    notify(*event, fmt::format("has failed: {} {}", spec_.name(), cause), cause);
+}
+
+// INVARIANT: a command never keeps a job from ending, from starting again or from being removed.
+// The exit record is written, and the lock of the next supervisor is free. SIGTERM, of stop --now
+// or teardown, and the removal of the records end the command.
+void Supervisor::finish_notices() {
+  lock_.reset();
+  is_end_requested_ = false;
+  notifier_.hurry();
+  TimePoint give_up = TimePoint::max();
+  while (!notifier_.is_idle() && now() < give_up) {
+    const bool is_over = is_end_requested_ || !has_record(root_, folder_, "spec") ||
+                         requested_stop(root_, folder_) == StopMode::kNow;
+    if (is_over && give_up == TimePoint::max()) {
+      notifier_.end();
+      give_up = now() + kNotifierGrace;
+    }
+    step_notifier();
+    if (notifier_.is_idle()) break;
+    pollfd polls[] = {{signal_fd_.get(), POLLIN, 0}, {notifier_.fd(), POLLIN, 0}};
+    const TimePoint until = std::min(now() + kWatchPeriod, notifier_.next_at());
+    ::poll(polls, 2, milliseconds_until(until));
+    read_signals();
+    reap();
+  }
 }
 
 // After a run.
@@ -547,6 +727,8 @@ void Supervisor::keep_end() {
     ::poll(&signals, 1, kKeepPeriodMs);
     is_end_requested_ = false;
     read_signals();
+    reap();
+    step_notifier();
   } while (has_to_wait());
   wipe_unneeded_keys(root_, spec_.job());  // the first wipe may have failed, too
 }
@@ -699,12 +881,12 @@ void report_start(const Status& started, UniqueFd& status) {
 
 int supervise_first(const Supervision& supervision, UniqueFd& status) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  auto supervisor = make_supervisor(supervision.root, supervision.spec,
-                                    [&](const Root& root, const SafePath& folder) {
-                                      for (const char* file : {"pid", "exit", "stop"})
-                                        remove_record(root, folder, file);
-                                      return write_record(root, folder, "spec", supervision.spec);
-                                    });
+  auto supervisor = make_supervisor(
+      supervision.root, supervision.spec, [&](const Root& root, const SafePath& folder) {
+        for (const char* file : {"pid", "exit", "stop"}) remove_record(root, folder, file);
+        forget_event(root, supervision.spec.job(), name_of(NotifyEvent::kFailed));
+        return write_record(root, folder, "spec", supervision.spec);
+      });
   Status started = supervisor ? Status() : Status(supervisor.error());
   if (supervisor) {
     supervisor->set_guard(supervision.guard);
