@@ -105,6 +105,11 @@ Status run_render(Context& context, const RenderOptions& options) {
         "[trainer] requirements is for paddlectl train only: here {} must be installed already",
         job.requirements));
   }
+  if (job.notify) {
+    context.console.note(
+        "[notify] is for paddlectl train only: a rendered job has no supervisor that runs the "
+        "command; see docs/notify.md");
+  }
   const bool has_node_groups = job.has_node_groups() && job.command.empty();
   if (has_node_groups && options.platform == "kubernetes") {
     return Error{Errc::kUsage,

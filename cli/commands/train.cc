@@ -30,6 +30,7 @@
 #include "cli/job/engines.h"
 #include "cli/job/folders.h"
 #include "cli/job/job_claim.h"
+#include "cli/job/notify.h"
 #include "cli/job/plan.h"
 #include "cli/job/prepared_data.h"
 #include "cli/job/resume.h"
@@ -640,6 +641,7 @@ Result<JobToStart> prepare(Context& context, TrainOptions options,
   note_missing_copies(context, cluster, job.placement, job.workspace);
   PADDLE_TRY(job.engines, engines_of(context, job.placement, job.workspace));
   job.request = request_of(options, job.engines, resolved);
+  PADDLE_TRY(job.request.notify, find_notify(resolved.config, user_notify_file()));
   if (options.job.empty())
     job.request.job = default_job_name(job.workspace.name, context.unix_seconds());
   PADDLE_TRY_STATUS(check_job_name(job.request.job));

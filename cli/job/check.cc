@@ -17,6 +17,7 @@
 #include "cli/console/json.h"
 #include "cli/job/engine_program.h"
 #include "cli/job/engines.h"
+#include "cli/job/notify.h"
 #include "engine/config/data_check.h"
 
 namespace paddle::cli {
@@ -322,6 +323,7 @@ Result<Workspace> check_job(Context& context, const JobSource& source,
     PADDLE_TRY_STATUS(config::check_dictionary(config.data, path));
     PADDLE_TRY_STATUS(check_headers(config.data, *workspace, source.workspace));
   }
+  PADDLE_TRY_STATUS(check_notify(config, path, source.overrides, *workspace));
   const std::size_t trainers = placement.trainers.size();
   if (const auto batch = config.train.batch_size_of(0, static_cast<std::uint32_t>(trainers));
       !batch)

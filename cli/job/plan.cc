@@ -79,6 +79,62 @@ struct Planner {
     return spec;
   }
 
+  // Where a file of the user's notify.toml lies on the nodes, below root.
+  std::string notify_file(const std::string& argument) const {
+    return job_folder(request.job) + "/notify/" +
+           std::filesystem::path(argument).filename().string();
+  }
+
+  // How errors of other processes name the processes of the node.
+  std::vector<std::string> names_on(std::size_t node) const {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < placement.trainers.size(); ++i) {
+      if (placement.trainers[i] != node) continue;
+      names.insert(names.end(), {fmt::format("trainer-{}", i), fmt::format("trainer {}", i)});
+    }
+    for (std::size_t i = 0; i < placement.pservers.size(); ++i) {
+      if (placement.pservers[i] != node) continue;
+      names.push_back(fmt::format("heartbeat of pserver {}", i));
+      const remote::PortRange& range = ports.pservers[i];
+      for (std::uint16_t port = 0; port < range.count; ++port)
+        names.push_back(
+            endpoint_text(range.address, static_cast<std::uint16_t>(range.first + port)));
+    }
+    return names;
+  }
+
+  // For the first process of a role on another node than the role's first process: how errors name
+  // the processes of that node. Others: nothing.
+  std::vector<std::string> witness_of(const PlannedProcess& process) const {
+    const bool is_trainer = process.spec.name.starts_with("trainer-");
+    const std::vector<std::size_t>& nodes = is_trainer ? placement.trainers : placement.pservers;
+    const auto other =
+        std::ranges::find_if(nodes, [&](std::size_t node) { return node != nodes.front(); });
+    const std::string witness =
+        fmt::format("{}-{}", is_trainer ? "trainer" : "pserver", other - nodes.begin());
+    return process.spec.name == witness ? names_on(nodes.front()) : std::vector<std::string>();
+  }
+
+  // The supervisor of trainer 0 reports what concerns the whole job. Trainer 0 and pserver 0 report
+  // peers that stopped answering, and their witnesses the loss of their nodes.
+  void add_notify(PlannedProcess& process) const {
+    if (!request.notify) return;
+    const config::NotifyConfig& config = request.notify->config;
+    remote::NotifyCommand& notify = process.spec.notify;
+    for (const std::string& argument : config.command) {
+      const bool is_file = request.notify->files.contains(argument);
+      notify.arguments.push_back(is_file ? "{root}/" + notify_file(argument) : argument);
+    }
+    notify.events = config.events;
+    notify.timeout_ms = static_cast<std::uint64_t>(config.timeout.count()) * 1000;
+    notify.stalled_ms = static_cast<std::uint64_t>(config.stalled_after.count()) * 1000;
+    notify.cluster = cluster.name;
+    notify.node = cluster.nodes[process.node].spec.name;
+    notify.speaks_for_job = process.spec.name == "trainer-0";
+    notify.speaks_for_lost = notify.speaks_for_job || process.spec.name == "pserver-0";
+    notify.witness_of = witness_of(process);
+  }
+
   // Dense ports of a pserver; 0 if the trainers keep dense parameters among themselves.
   std::uint16_t dense_ports() const {
     return workspace.has_group || !workspace.tables.empty() ? 0 : cluster.ports_num;
@@ -114,6 +170,7 @@ struct Planner {
         server.spec.arguments.push_back(fmt::format("--savepoints={{root}}/{}/savepoints/{}",
                                                     job_folder(request.job), server.spec.name));
       }
+      add_notify(server);
       plan.pservers.push_back(std::move(server));
     }
   }
@@ -216,6 +273,7 @@ struct Planner {
                                   .master_address = ports.master->address,
                                   .master_port = ports.master->first});
       }
+      add_notify(trainer);
       plan.trainers.push_back(std::move(trainer));
     }
   }
@@ -296,6 +354,10 @@ struct Planner {
       }
       if (request.from && node == placement.trainers.front()) add_start_snapshot(pushed.items);
       if (!workspace.command.empty() && trainers_on(node) > 0) add_python_module(pushed.items);
+      if (request.notify) {
+        for (const auto& [argument, file] : request.notify->files)
+          pushed.items.push_back({file, notify_file(argument)});
+      }
       plan.files.push_back(std::move(pushed));
     }
   }

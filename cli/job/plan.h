@@ -22,6 +22,14 @@ struct StartSnapshot {
   std::vector<std::string> folders;  // local; the snapshot, then the base if it is a delta
 };
 
+// The command of [notify], or of the user's notify.toml.
+struct JobNotify {
+  config::NotifyConfig config;
+  // Arguments that name a file to push, "./tell", and the file here. In job.toml such files are
+  // those of the workspace, and are not listed.
+  std::map<std::string, std::string> files = {};
+};
+
 struct JobRequest {
   std::string job;                          // its name
   std::string engine;                       // below root: "bin/paddle-<hash16>"
@@ -34,6 +42,7 @@ struct JobRequest {
   std::optional<StartSnapshot> from = {};
   std::string gpu_engine = {};  // for built-in trainers with a GPU each; "": they have none
   std::uint64_t run = 0;        // JobSettings::run
+  std::optional<JobNotify> notify = {};
 };
 
 // Checks the value of --stall-restarts-after, if given, against that of --restarts.

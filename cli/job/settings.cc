@@ -288,7 +288,7 @@ std::set<std::string> new_programs(const std::vector<std::string>& before,
                                    const std::vector<std::string>& now) {
   constexpr auto kPrograms =
       std::to_array<std::string_view>({"trainer.command", "trainer.setup", "trainer.requirements",
-                                       "data.command", "data.pipe_command"});
+                                       "data.command", "data.pipe_command", "notify.command"});
   JobSettings earlier, later;
   earlier.overrides = before;
   later.overrides = now;

@@ -114,6 +114,17 @@ wire::agent::ProcessSpec to_wire(const remote::ProcessSpec& process) {
     ports->set_first(range.first);
     ports->set_count(range.count);
   }
+  if (process.notify.arguments.empty()) return spec;
+  wire::agent::NotifyCommand& notify = *spec.mutable_notify();
+  for (const std::string& argument : process.notify.arguments) notify.add_arguments(argument);
+  for (const std::string& event : process.notify.events) notify.add_events(event);
+  notify.set_timeout_ms(process.notify.timeout_ms);
+  notify.set_stalled_ms(process.notify.stalled_ms);
+  notify.set_cluster(process.notify.cluster);
+  notify.set_node(process.notify.node);
+  notify.set_speaks_for_job(process.notify.speaks_for_job);
+  notify.set_speaks_for_lost(process.notify.speaks_for_lost);
+  for (const std::string& name : process.notify.witness_of) notify.add_witness_of(name);
   return spec;
 }
 

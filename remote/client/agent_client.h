@@ -40,6 +40,18 @@ struct Variable {
   VariableSource source = VariableSource::kPaddlectl;
 };
 
+// The command of [notify] for a process, as in agent.proto.
+struct NotifyCommand {
+  std::vector<std::string> arguments;  // with the placeholder {root}; empty: none
+  std::vector<std::string> events;     // "done", "failed", ...
+  std::uint64_t timeout_ms = 0;
+  std::uint64_t stalled_ms = 0;
+  std::string cluster, node;            // their names
+  bool speaks_for_job = false;          // trainer 0
+  bool speaks_for_lost = false;         // trainer 0 and pserver 0
+  std::vector<std::string> witness_of;  // how errors name the processes of their nodes
+};
+
 // The specification of a process. A supervisor of its own runs it, which outlives paddlectl and the
 // agent.
 struct ProcessSpec {
@@ -64,6 +76,7 @@ struct ProcessSpec {
   std::uint32_t trainers = 0, pservers = 0;  // totals of the job, on all nodes
   std::uint64_t run = 0;         // number of this run of the job; greater than each earlier one
   std::vector<PortRange> ports;  // reserved while the process runs, open or not
+  NotifyCommand notify = {};
 };
 
 // kUsage: the specification does not fit into one request.

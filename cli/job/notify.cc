@@ -1,0 +1,96 @@
+#include "cli/job/notify.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "remote/launcher/trusted_file.h"
+
+namespace paddle::cli {
+namespace {
+
+constexpr std::string_view kBeside = "./";
+
+// The path without "./", which is how a workspace lists it.
+std::string in_workspace(const std::string& argument) {
+  return std::filesystem::path(argument).lexically_normal().string();
+}
+
+}  // namespace
+
+std::string user_notify_file() {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  std::string folder = variable("XDG_CONFIG_HOME");
+  if (!folder.starts_with('/')) {  // the specification of XDG: others are ignored
+    if (variable("HOME").empty()) return "";
+    folder = variable("HOME") + "/.config";
+  }
+  return folder + "/paddlectl/notify.toml";
+}
+
+Status check_notify(const config::JobConfig& job, const std::string& folder,
+                    const std::vector<std::string>& overrides, const Workspace& workspace) {
+  if (!job.notify || !job.notify->command.front().starts_with(kBeside)) return {};
+  const std::string& program = job.notify->command.front();
+  const std::string file = in_workspace(program);
+  const std::string path = workspace.path + "/" + file;
+  const auto mistake = [&](const std::string& message, const std::string& hint) {
+    return config::notify_mistake(folder + "/job.toml", overrides, true, message, hint);
+  };
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) {
+    return mistake(fmt::format("the workspace has no file '{}'", file),
+                   "put it there; or name a program of the nodes without './'");
+  }
+  const bool is_pushed = std::ranges::find(workspace.common, file) != workspace.common.end() ||
+                         workspace.links.contains(file);
+  if (!is_pushed) {
+    return mistake(fmt::format("'{}' is not pushed", file),
+                   ".paddleignore leaves it out, or its name begins with '.'");
+  }
+  if (::access(path.c_str(), X_OK) != 0)
+    return mistake(fmt::format("'{}' is not executable", file), "chmod +x " + path);
+  return {};
+}
+
+Result<std::optional<JobNotify>> find_notify(const config::JobConfig& job,
+                                             const std::string& user_file) {
+  if (job.notify) return std::optional(JobNotify{*job.notify});
+  std::error_code ignored;
+  if (user_file.empty() || !std::filesystem::exists(user_file, ignored))
+    return std::optional<JobNotify>();
+  PADDLE_TRY_STATUS(remote::check_trusted(user_file));
+  JobNotify notify;
+  PADDLE_TRY(notify.config, config::read_notify_file(user_file));
+  const std::filesystem::path folder = std::filesystem::path(user_file).parent_path();
+  std::set<std::string> names;
+  for (const std::string& argument : notify.config.command) {
+    if (!argument.starts_with(kBeside) || notify.files.contains(argument)) continue;
+    const std::string file = (folder / argument).lexically_normal().string();
+    const auto mistake = [&](const std::string& message, const std::string& hint) {
+      return config::notify_mistake(user_file, {}, false, message, hint);
+    };
+    if (!std::filesystem::is_regular_file(file, ignored)) {
+      return mistake(fmt::format("no file '{}' beside it", argument),
+                     "put it there; or name a program of the nodes without './'");
+    }
+    if (!names.insert(std::filesystem::path(file).filename().string()).second)
+      return mistake("two files have one name", "rename one: they lie in one folder on the nodes");
+    if (argument == notify.config.command.front() && ::access(file.c_str(), X_OK) != 0)
+      return mistake(fmt::format("'{}' is not executable", argument), "chmod +x " + file);
+    PADDLE_TRY_STATUS(remote::check_trusted(file));
+    notify.files.emplace(argument, file);
+  }
+  return std::optional(std::move(notify));
+}
+
+}  // namespace paddle::cli
