@@ -120,8 +120,8 @@ INSTANTIATE_TEST_SUITE_P(All, OnnxExportOfTemplate, testing::ValuesIn(kCases),
                          [](const auto& each) { return std::string(each.param.name); });
 
 TEST_F(OnnxExport, NoTemplateIsLeftOut) {
-  std::set<std::string> names{"mlflow", "platforms", "providers",
-                              "report", "torch_ctr", "torch_ddp"};
+  std::set<std::string> names{"grafana",   "mlflow", "notify",    "platforms",
+                              "providers", "report", "torch_ctr", "torch_ddp"};
   for (const Case& each : kCases) names.insert(each.name);
   for (const auto& entry : fs::directory_iterator(TEMPLATES_FOLDER))
     EXPECT_TRUE(names.contains(entry.path().filename())) << entry.path();
