@@ -830,17 +830,34 @@ Status start(Context& context, TrainOptions options, JobToStart& job) {
                        start_again(options, job.request.environment));
 }
 
+// kUsage if the job cannot have the name that the user asked for. `prepare` may take hours, so this
+// comes before it.
+Status check_name(Context& context, const TrainOptions& options, const ClusterSpec& cluster,
+                  const Placement& placement) {
+  if (options.job.empty()) return {};
+  PADDLE_TRY_STATUS(check_job_name(options.job));
+  PADDLE_TRY(const Destination to, destination(context, options.results));
+  ClusterSession session = ClusterSession::open(context, cluster, placement.nodes);
+  PADDLE_TRY_STATUS(all_reached(cluster, session));
+  const auto claimed = claim_fresh(context, session, cluster, options.job, options.job, to.output);
+  release_claim(session, options.job);
+  return claimed ? Status() : claimed.error();
+}
+
 // Runs the workspace's `prepare` for these options, which then name the data that it made.
 Status prepare_on_volume(Context& context, const std::map<std::string, std::string>& environment,
-                         PlanOptions& options) {
-  PADDLE_TRY(const JobNodes nodes, nodes_of_job(context, options.target));
+                         TrainOptions& options) {
+  PlanOptions& plan = options.plan;
+  PADDLE_TRY(const JobNodes nodes, nodes_of_job(context, plan.target));
+  PADDLE_TRY_STATUS(check_shared_folder(nodes.cluster));
   PADDLE_TRY(const Placement placement,
-             place(context, nodes.cluster, options, config::JobConfig(), environment, true));
-  options.trainers = static_cast<std::uint32_t>(placement.trainers.size());
+             place(context, nodes.cluster, plan, config::JobConfig(), environment, true));
+  PADDLE_TRY_STATUS(check_name(context, options, nodes.cluster, placement));
+  plan.trainers = static_cast<std::uint32_t>(placement.trainers.size());
   PADDLE_TRY(const std::vector<std::string> data,
-             prepare_data(context, nodes.cluster, placement.trainers.front(), options.source,
+             prepare_data(context, nodes.cluster, placement.trainers.front(), plan.source,
                           placement.trainers.size()));
-  options.source.overrides = merged_overrides(options.source.overrides, data);
+  plan.source.overrides = merged_overrides(plan.source.overrides, data);
   return {};
 }
 
@@ -852,7 +869,7 @@ Status run_train(Context& context, const TrainOptions& typed) {
   PADDLE_TRY(auto environment,
              read_environment(context, options, options.resume ? &unset : nullptr));
   if (options.dry_run) return run_dry(context, options, std::move(environment), unset);
-  if (options.prepare) PADDLE_TRY_STATUS(prepare_on_volume(context, environment, options.plan));
+  if (options.prepare) PADDLE_TRY_STATUS(prepare_on_volume(context, environment, options));
   PADDLE_TRY(JobToStart job, prepare(context, options, std::move(environment), unset));
   return start(context, options, job);
 }

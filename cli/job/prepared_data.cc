@@ -77,6 +77,10 @@ for file; do
 done
 )~";
 
+std::string shared_folder_of(const ClusterSpec& cluster) {
+  return cluster.provider ? cluster.provider->shared_folder() : "";
+}
+
 // The workspace's side of the work. Paths are relative to it.
 struct Inputs {
   std::string path;                     // of the workspace, absolute
@@ -213,7 +217,6 @@ class Output {
 Error program_error(const std::string& node, const std::string& folder, const Inputs& inputs,
                     const remote::CommandEnd& end, const Output& output) {
   const std::string said = fmt::format("{}", fmt::join(output.last(), "\n"));
-  const std::string lines = said.empty() ? "" : "; its last lines:\n" + said;
   if (end.signal == 0 && end.exit_code == kNoPlace) {
     return {Errc::kResource, fmt::format("node {}: cannot make {}: {}", node, folder, said),
             "the volume needs room, and its folder belongs to the pods' user: see `user` and "
@@ -323,19 +326,19 @@ Status push_inputs(Context& context, Member& member, const std::string& to, Inpu
 
 }  // namespace
 
+Status check_shared_folder(const ClusterSpec& cluster) {
+  if (!shared_folder_of(cluster).empty()) return {};
+  return Error{Errc::kUsage, "--prepare needs a folder that all nodes share",
+               "for pods, set [provider] volume or nfs; or run the workspace's `prepare` here and "
+               "train without --prepare"};
+}
+
 Result<std::vector<std::string>> prepare_data(Context& context, const ClusterSpec& cluster,
                                               std::size_t node, const JobSource& source,
                                               std::size_t trainers) {
-  const std::string shared = cluster.provider ? cluster.provider->shared_folder() : "";
-  if (shared.empty()) {
-    return Error{
-        Errc::kUsage, "--prepare needs a folder that all nodes share",
-        "for pods, set [provider] volume or nfs; or run the workspace's `prepare` here and "
-        "train without --prepare"};
-  }
   PADDLE_TRY(Inputs inputs, read_inputs(context, source, trainers));
-  const std::string folder =
-      fmt::format("{}/paddlectl-prepared/{}-{}", shared, literal_name(inputs.path), inputs.key);
+  const std::string folder = fmt::format("{}/paddlectl-prepared/{}-{}", shared_folder_of(cluster),
+                                         literal_name(inputs.path), inputs.key);
   context.console.note(fmt::format("preparing data for {} in {} on node {}",
                                    counted(trainers, "trainer"), folder,
                                    cluster.nodes[node].spec.name));

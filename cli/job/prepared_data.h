@@ -13,6 +13,9 @@
 
 namespace paddle::cli {
 
+// kUsage: the nodes share no folder.
+Status check_shared_folder(const ClusterSpec& cluster);
+
 // Copies the workspace without its data into a folder of the nodes' shared folder and runs
 // `prepare` there, on this node, with SPLIT_COUNT=<trainers>. The folder's name has a hash of these
 // files, of the patterns of the data and of the number of trainers: if the program has succeeded
@@ -20,9 +23,9 @@ namespace paddle::cli {
 // The network depends on these files, such as the dictionary, so the workspace gets them from the
 // node if it lacks them. Nothing in the workspace is replaced.
 //
-// Returns the --set items that name the data in that folder. kUsage: the nodes share no folder, the
-// workspace has no such program, or its data is elsewhere. kFailed: the program failed; the error
-// has its last lines. kData: it made no data, or a file that differs from the one here.
+// REQUIRES: check_shared_folder(). Returns the --set items that name the data in that folder.
+// kUsage: the workspace has no such program, or its data is elsewhere. kFailed: the program failed;
+// the error has its last lines. kData: it made no data, or a file that differs from the one here.
 Result<std::vector<std::string>> prepare_data(Context& context, const ClusterSpec& cluster,
                                               std::size_t node, const JobSource& source,
                                               std::size_t trainers);

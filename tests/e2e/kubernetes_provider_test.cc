@@ -438,6 +438,13 @@ TEST_F(KubernetesProvider, PreparesDataOnceOnTheVolume) {
   }
   ASSERT_EQ(made.size(), 1U);
   EXPECT_TRUE(has_shard(made[0], 2) && !has_shard(made[0], 3));
+  // A name that is taken costs no run of `prepare`.
+  write_program("echo begins in vain\n");
+  const Outcome taken = run(with({"--prepare", "word2vec"}));
+  EXPECT_EQ(taken.code, 2) << taken.output;
+  EXPECT_TRUE(taken.says("words") && taken.says("choose another --name")) << taken.output;
+  EXPECT_FALSE(taken.says("preparing data") || taken.says("begins in vain")) << taken.output;
+  write_program(program);
   // A dictionary of other data is not replaced, nor used.
   folder_.write("word2vec/data/dictionary.txt", "mine\n<unk>\n");
   const Outcome differs = run({"train", "--name", "mine", "--prepare", "word2vec"});
