@@ -112,17 +112,6 @@ Result<std::vector<std::string>> names_of(Context& context, const CompareOptions
   return names;
 }
 
-// Whether the job's folder has all that its nodes have: it has ended, and was not started since.
-bool is_whole(const std::string& folder, const JobRecord& record) {
-  const bool has_ended = std::ranges::all_of(record.processes, [](const ProcessRecord& process) {
-    return process.started_unix_ms == 0 || process.ended_unix_ms > 0;
-  });
-  std::error_code here, other;
-  const auto collected = fs::last_write_time(folder + "/processes.jsonl", here);
-  const auto started = fs::last_write_time(folder + "/" + kSettingsFile, other);
-  return has_ended && (here || other || started <= collected);
-}
-
 // Fetches the job's logs and metrics, as `report` does.
 Status fetch_job(Context& context, const CompareOptions& options, const std::string& output,
                  const std::string& job) {
@@ -154,7 +143,7 @@ Result<ComparedJob> find_compared(Context& context, const CompareOptions& option
   PADDLE_TRY_STATUS(check_output_folder(context, output, job, "choose another --output"));
   const std::string folder = output + "/" + job;
   auto record = read_job_record(folder, job);
-  if (record && is_whole(folder, *record)) return compared_job(*record);
+  if (record && is_whole_record(folder, *record)) return compared_job(*record);
   if (Status fetched = fetch_job(context, options, output, job); !fetched) {
     if (!record) return missing_job(context, job, output, std::move(fetched).error());
     context.console.note(

@@ -25,6 +25,7 @@
 #include "cli/commands/command.h"
 #include "cli/commands/following.h"
 #include "cli/commands/shared_options.h"
+#include "cli/commands/training.h"
 #include "cli/job/check.h"
 #include "cli/job/end_of_job.h"
 #include "cli/job/engines.h"
@@ -48,15 +49,6 @@
 
 namespace paddle::cli {
 namespace {
-
-// A job to place on a cluster.
-struct PlanOptions {
-  NodeTarget target;
-  JobSource source;
-  std::uint32_t trainers = 0;             // 0: the total capacity of the nodes with the role
-  std::optional<std::uint32_t> pservers;  // nothing: one on each node with the role
-  std::string gpus;                       // "": trainers get no GPUs assigned
-};
 
 OptionList plan_options(PlanOptions& options) {
   return {
@@ -196,76 +188,6 @@ constexpr Duration kLookForTeardownPeriod = std::chrono::milliseconds(200);
 constexpr Duration kNodesLookPeriod = std::chrono::seconds(1);
 // A wait for nodes is printed after this time, and again each time it has doubled.
 constexpr Duration kFirstWaitNote = std::chrono::seconds(20);
-
-struct TrainOptions {
-  PlanOptions plan;
-  std::string job;  // --name; "": a new name
-  ResultsOptions results;
-  std::vector<std::string> environment;
-  std::string environment_file;
-  std::optional<std::uint32_t> restarts;
-  std::optional<std::uint32_t> stall_restarts_after;
-  bool dry_run = false;
-  std::string from;
-  std::vector<std::string> tags;
-  std::string note;
-  bool prepare = false;
-  bool resume = false;
-  bool may_begin_anew = false;  // with `resume`: a job without a snapshot begins anew
-  bool detach = false;
-};
-
-OptionList train_options(TrainOptions& options) {
-  OptionList list = plan_options(options.plan);
-  list.insert(
-      list.end(),
-      {{"--name,--job", "the job's name; default: <workspace>-<UTC time>", &options.job, "JOB"},
-       {"--dry-run",
-        "print the plan like `paddlectl plan`, with --resume that of the resumed job; starts "
-        "nothing",
-        &options.dry_run},
-       {"--env", "KEY=VALUE for every process of the job, or KEY with its value here (repeatable)",
-        &options.environment, "NAME=VALUE"},
-       {"--env-file", "a file of such lines; --env takes precedence", &options.environment_file,
-        "FILE"},
-       {"--restarts",
-        "restart a failed process up to this many times an hour, while the others continue "
-        "(docs/reliability.md); default: 0",
-        &options.restarts, "", 0, kRestartsMax},
-       {"--stall-restarts-after",
-        "with --restarts: seconds after which a hung process is killed, which counts as a failure; "
-        "0: never, else 3 or more; default: 60",
-        &options.stall_restarts_after, "SECONDS", 0, kStallSecondsMax},
-       {"--resume",
-        "continue a job from its last snapshot: the latest, or the one of --name; with the "
-        "workspace, options and --set of its last run where this command line has no other",
-        &options.resume},
-       {"--from",
-        "start a new training with the parameters of a snapshot: its folder here, or JOB or "
-        "JOB:PASS of this cluster, such as JOB:pass-00002 or JOB:best",
-        &options.from,
-        "DIR",
-        0,
-        UINT32_MAX,
-        {},
-        {"--resume"}},
-       {"--prepare",
-        "first run the workspace's `prepare` once, on the volume that all nodes share, and train "
-        "on what it made there",
-        &options.prepare,
-        "",
-        0,
-        UINT32_MAX,
-        {},
-        {"--resume", "--dry-run"}},
-       {"--tag", "a word to find and compare the job by, such as lr-test (repeatable)",
-        &options.tags, "TAG"},
-       {"--note", "a line about this run, which `jobs` and the report show", &options.note, "NOTE"},
-       {"--detach", "return once the trainers run", &options.detach},
-       output_option(options.results.output),
-       passes_option(options.results)});
-  return list;
-}
 
 // "<workspace>-20260101-120000", in UTC, with '-' in place of characters that a job's name may not
 // contain.

@@ -133,8 +133,14 @@ void Console::raw(std::string_view text) {
 
 void Console::note(std::string_view line) {
   const std::lock_guard lock(mutex_);
+  if (diverted_ != nullptr) return diverted_->push_back(std::string(line));
   clear_live();
   err_ << wrapped(escape_control(line), options_.live_columns) << '\n' << std::flush;
+}
+
+void Console::divert_notes(std::vector<std::string>* into) {
+  const std::lock_guard lock(mutex_);
+  diverted_ = into;
 }
 
 void Console::progress(TimePoint now, std::string_view line) {

@@ -96,6 +96,8 @@ class Console {
     return json() ? json_line(value) : raw(text);
   }
   void note(std::string_view line);  // stderr, escaped, on its own line
+  // Adds notes to this list from now on and prints none; null: prints them.
+  void divert_notes(std::vector<std::string>* into);
   // Rewrites the live line; when stderr is no terminal, prints a line every few seconds.
   void progress(TimePoint now, std::string_view line);
   void end_progress();
@@ -117,6 +119,7 @@ class Console {
   ConsoleOptions options_;
   std::mutex mutex_;
   bool live_shown_ = false;
+  std::vector<std::string>* diverted_ = nullptr;
   TimePoint last_plain_{};
 };
 

@@ -78,18 +78,6 @@ bool is_stopped_unbegun(const remote::ProcessStatus& status) {
          !is_running(status);
 }
 
-// Whether a running trainer waits for a trainer that was stopped before it began; no round
-// continues without that trainer.
-bool waits_in_vain(const std::vector<ProcessOnNode>& processes) {
-  const Paces paces = paces_of(processes);
-  return std::ranges::any_of(processes, [&](const ProcessOnNode& process) {
-    return is_stopped_unbegun(process.status) && std::ranges::any_of(paces, [&](const auto& pace) {
-             return pace.first.starts_with("trainer-") &&
-                    std::ranges::count(pace.second.waits_for, process.status.name) > 0;
-           });
-  });
-}
-
 // Nothing while a trainer runs; then whether all trainers reached the end of the job, instead of
 // saving and stopping earlier.
 std::optional<bool> ended(const std::vector<ProcessOnNode>& processes) {
@@ -627,6 +615,16 @@ Status follow_until(Context& context, ClusterSession& session, const std::string
 }
 
 }  // namespace
+
+bool waits_in_vain(const std::vector<ProcessOnNode>& processes) {
+  const Paces paces = paces_of(processes);
+  return std::ranges::any_of(processes, [&](const ProcessOnNode& process) {
+    return is_stopped_unbegun(process.status) && std::ranges::any_of(paces, [&](const auto& pace) {
+             return pace.first.starts_with("trainer-") &&
+                    std::ranges::count(pace.second.waits_for, process.status.name) > 0;
+           });
+  });
+}
 
 std::string describe_wait(const std::string& node, Duration waited) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(waited).count();

@@ -17,6 +17,9 @@ constexpr auto kCleanStopDeadline = std::chrono::minutes(10);
 
 // Asks every running trainer to finish its batch and save. Does not wait.
 Status ask_job_to_stop(ClusterSession& session, const std::string& job);
+// Whether a running trainer waits for a trainer that was stopped before it began; no round
+// continues without that trainer.
+bool waits_in_vain(const std::vector<ProcessOnNode>& processes);
 // Waits until no trainer of the job runs that can still save, and prints which ones it waits for.
 // kFailed: they do not stop in time. kInterrupted: Ctrl-C.
 Status wait_for_trainers(Context& context, ClusterSession& session, const std::string& job);

@@ -58,12 +58,6 @@ std::map<std::string, std::string> settings_of(const JobRecord& record) {
   return all;
 }
 
-// Lower is better.
-double rank_of(const EvaluatorCurves& of, double value) {
-  if (of.one_is_best) return std::abs(value - 1);
-  return of.higher_is_better ? -value : value;
-}
-
 bool is_in(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
@@ -212,6 +206,11 @@ ComparedJob compared_job(const JobRecord& record) {
   }
   if (!runs) job.duration_ms = std::max<std::int64_t>(0, ended - job.started_unix_ms);
   return job;
+}
+
+double rank_of(const EvaluatorCurves& of, double value) {
+  if (of.one_is_best) return std::abs(value - 1);
+  return of.higher_is_better ? -value : value;
 }
 
 Comparison compare(std::vector<ComparedJob> jobs) {

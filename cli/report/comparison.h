@@ -30,6 +30,9 @@ struct ComparedJob {
 };
 ComparedJob compared_job(const JobRecord& record);
 
+// The rank of an evaluator's value: lower is better.
+double rank_of(const EvaluatorCurves& of, double value);
+
 struct Comparison {
   std::vector<ComparedJob> jobs;
   std::vector<std::string> different;  // keys of settings, sorted
