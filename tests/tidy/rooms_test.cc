@@ -72,9 +72,12 @@ const std::vector<Room> kRooms = {
      {"base", "proto", "engine/config", "engine/snapshot", "engine/data", "remote/launcher",
       "remote/client", "cli/console", "cli/cluster", "cli/watch"}},
     {"cli/report", {"base", "proto", "cli/console", "cli/cluster", "cli/watch", "cli/job"}},
+    {"cli/sweep",
+     {"base", "engine/config", "remote/client", "cli/console", "cli/cluster", "cli/watch", "cli/job",
+      "cli/report"}},
     {"cli/commands",
      {"base", "proto", "engine/config", "remote/client", "cli/console", "cli/cluster", "cli/watch",
-      "cli/job", "cli/report"}},
+      "cli/job", "cli/report", "cli/sweep"}},
     {"cli", {"base", "remote/launcher", "cli/console", "cli/cluster", "cli/job", "cli/commands"}},
 };
 

@@ -73,7 +73,8 @@ std::vector<TemplateNetwork> template_networks() {
   const fs::path source = moved == nullptr ? PADDLE_SOURCE_DIR : moved;
   std::vector<TemplateNetwork> networks;
   for (const auto& entry : fs::recursive_directory_iterator(source / "templates")) {
-    if (entry.path().extension() != ".toml") continue;
+    const bool is_job = entry.path().extension() == ".toml" && entry.path().stem() != "sweep";
+    if (!is_job) continue;
     auto job = read_template(entry.path());
     if (!job) throw std::runtime_error(entry.path().string() + ": " + job.error().message);
     if (!job->has_network()) continue;
