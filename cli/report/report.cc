@@ -21,15 +21,17 @@ namespace paddle::cli {
 extern const char* const kReportHtml;
 extern const char* const kReportStyle;
 extern const char* const kReportScript;
+extern const char* const kLiveStyle;
+extern const char* const kLiveScript;
 
 namespace {
 
 constexpr std::size_t kTemplateBytesMax = 1U << 20U;
 
 // A source expression of a Content-Security-Policy.
-std::string script_hash(std::string_view script) {
+std::string source_hash(std::string_view text) {
   Sha256 hash;
-  hash.update(as_bytes(script));
+  hash.update(as_bytes(text));
   return "sha256-" + base64(hash.finish());
 }
 
@@ -73,15 +75,25 @@ void fetch_configuration(ClusterSession& session, const std::string& job, const 
   }
 }
 
+// A page that is alive asks its own server for news.
+enum class Kind { kFile, kLive };
+
 // `json`: the data that the page's script draws.
 Result<std::string> page_of(const std::string& title, const std::string& json,
-                            const std::string& share) {
-  const std::string script = template_part(share, "report.js", kReportScript);
+                            const std::string& share, Kind kind = Kind::kFile) {
+  std::string script = template_part(share, "report.js", kReportScript);
+  std::string style = template_part(share, "report.css", kReportStyle);
+  if (kind == Kind::kLive) {
+    script += template_part(share, "live.js", kLiveScript);
+    style += template_part(share, "live.css", kLiveStyle);
+  }
   return fill_words("report.html", template_part(share, "report.html", kReportHtml),
                     {{"title", html_text(title)},
-                     {"style", template_part(share, "report.css", kReportStyle)},
+                     {"style", style},
+                     {"style_hash", source_hash(style)},
                      {"script", script},
-                     {"script_hash", script_hash(script)},
+                     {"script_hash", source_hash(script)},
+                     {"connect", kind == Kind::kLive ? "'self'" : "'none'"},
                      {"job", json}});
 }
 
@@ -94,6 +106,10 @@ Result<std::string> report_page(const JobRecord& record, const std::string& shar
 Result<std::string> comparison_page(const Comparison& comparison, const std::string& share) {
   return page_of(counted(comparison.jobs.size(), "job") + " compared",
                  script_text(comparison_json(comparison)), share);
+}
+
+Result<std::string> live_page(const Json& start, const std::string& share) {
+  return page_of("paddlectl dashboard", script_text(start), share, Kind::kLive);
 }
 
 Result<ReportFiles> make_report(const std::string& output, const std::string& job,

@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "cli/cluster/cluster_session.h"
 #include "cli/cluster/context.h"
+#include "cli/console/json.h"
 #include "cli/report/comparison.h"
 #include "cli/report/record.h"
 
@@ -13,10 +14,13 @@ namespace paddle::cli {
 
 // templates/report with the job's JSON inserted. The files are from `share`, the folder that
 // contains templates/; paddlectl's built-in copy replaces a missing file. The page's policy allows
-// only its own script, by hash. kUsage: a {{word}} in report.html that is not known.
+// only its own script and style, by hash. kUsage: a {{word}} in report.html that is not known.
 Result<std::string> report_page(const JobRecord& record, const std::string& share);
 // The same page with the jobs beside each other.
 Result<std::string> comparison_page(const Comparison& comparison, const std::string& share);
+// The page of `paddlectl dashboard`, which asks the server that it comes from for everything else.
+// `start`: {live: true, cluster, allow_changes}.
+Result<std::string> live_page(const Json& start, const std::string& share);
 
 struct ReportFiles {
   std::string page;         // <folder>/report.html

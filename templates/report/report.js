@@ -3,7 +3,7 @@
 // markup. Passes are counted from 1 here.
 'use strict';
 
-const job = JSON.parse(document.getElementById('job').textContent);
+let job = JSON.parse(document.getElementById('job').textContent);
 const main = document.querySelector('main');
 const tip = document.getElementById('tip');
 
@@ -23,7 +23,8 @@ const paragraph = text => html('p', {class: 'sub'}, text);
 
 const counted = (count, noun) => `${count} ${noun}${count === 1 ? '' : 's'}`;
 const digits = (value, count) => String(Number(value.toPrecision(count)));
-const whole = value => Number.isFinite(value) && value >= 0 ? Math.round(value).toLocaleString('en-US') : '-';
+const grouped = new Intl.NumberFormat('en-US');
+const whole = value => Number.isFinite(value) && value >= 0 ? grouped.format(Math.round(value)) : '-';
 const power = (value, count) => value.toExponential(count).replace('+', '');
 const figure = value => value === null ? '-' : Math.abs(value) < 1e7 ? digits(value, 4) : power(value, 3);
 
@@ -62,21 +63,17 @@ function utc(milliseconds) {
 
 const FONT = 12;  // of their text, in pixels: a picture is drawn anew for each width and never scaled
 const LETTER = 6.6;  // the usual width of one
-const pictures = [];  // {holder, draw(width)}
 
 // An element that redraw() fills with draw(its width).
-function picture(draw) {
-  const holder = html('div', {class: 'picture'});
-  pictures.push({holder, draw, width: 0});
-  return holder;
-}
+const picture = draw => Object.assign(html('div', {class: 'picture'}), {draw, drawnWidth: 0});
 
+// Draws each picture whose width is not the drawn one.
 function redraw() {
-  for (const one of pictures) {
-    const width = Math.floor(one.holder.clientWidth);
-    if (width === one.width || width === 0) continue;
-    one.width = width;
-    one.holder.replaceChildren(one.draw(width));
+  const widths = [...document.querySelectorAll('.picture')].map(holder => [holder, Math.floor(holder.clientWidth)]);
+  for (const [holder, width] of widths) {
+    if (width === holder.drawnWidth || width === 0) continue;
+    holder.drawnWidth = width;
+    holder.replaceChildren(holder.draw(width));
   }
 }
 
@@ -156,10 +153,18 @@ function axes(x, y, atX, width, xLabel) {
 function drawn({points, dots, colour}, place, atX, atY) {
   const index = colour ?? place;
   const placed = points.map(([x, y]) => [at(atX(x)), at(atY(y))]);
-  const line = svg('polyline', {class: `s${index}`, points: placed.join(' ')});
+  const line = svg('polyline', {class: `s${index}`, points: placed.join(' '), 'data-key': `line-${place}`});
   if (!dots && points.length > 1) return [line];
   const r = points.length > MANY_DOTS ? 2 : 3.5;
   return [line, ...placed.map(([cx, cy]) => svg('circle', {class: `s${index}`, cx, cy, r}))];
+}
+
+function showTip(text, event) {
+  tip.style.display = text === '' ? 'none' : 'block';
+  if (text === '') return;
+  tip.textContent = text;
+  tip.style.left = `${Math.max(8, Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8))}px`;
+  tip.style.top = `${event.clientY - 30}px`;
 }
 
 // Shows the point nearest to the pointer, with its series, in the units of the axes.
@@ -174,13 +179,9 @@ function showValues(drawing, shown, atX, atY) {
         if (distance < least) [nearest, least] = [{name, point}, distance];
       }
     }
-    tip.style.display = nearest ? 'block' : 'none';
-    if (!nearest) return;
-    tip.textContent = `${nearest.name}: ${digits(nearest.point[1], 4)} at ${digits(nearest.point[0], 4)}`;
-    tip.style.left = `${Math.max(8, Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8))}px`;
-    tip.style.top = `${event.clientY - 30}px`;
+    showTip(nearest ? `${nearest.name}: ${digits(nearest.point[1], 4)} at ${digits(nearest.point[0], 4)}` : '', event);
   };
-  drawing.onmouseleave = () => { tip.style.display = 'none'; };
+  drawing.onmouseleave = event => showTip('', event);
 }
 
 // series: [{name, points: [[x, y], ...], dots, colour}]; without a colour, each has that of its place.
@@ -209,6 +210,8 @@ const BARS_MAX = 48;
 const BAR_HEIGHT = 18, BAR_PITCH = 24, BAR_RIGHT = 70;
 const BAR_NAMES = 0.4;  // of the width, at most
 
+const endOf = (text, room) => text.length > room ? '..' + text.slice(2 - room) : text;
+
 // bars: [{name, value, marked}], from 0. Nothing where there is none.
 function barChart(title, toText, bars) {
   if (bars.length === 0) return [];
@@ -221,7 +224,7 @@ function barChart(title, toText, bars) {
     const marks = shown.flatMap(({name, value, marked}, i) => {
       const top = i * BAR_PITCH;
       const length = highest > 0 ? Math.max(0, value) / highest * (width - left - BAR_RIGHT) : 0;
-      const label = name.length > room ? '..' + name.slice(2 - room) : name;
+      const label = endOf(name, room);
       const box = {x: at(left), y: top, width: at(Math.max(length, 1)), height: BAR_HEIGHT, rx: 2};
       return [
         svg('text', {class: 'name', x: at(left - 8), y: top + 13.5, 'text-anchor': 'end'}, label),
@@ -242,17 +245,22 @@ const isNothing = cell => ['', '-', '0', '0 B'].includes(textOf(cell));
 
 // columns: [[title, class]]; a cell is text or an element, or [either, class] where its class is not
 // the column's. A column that says nothing in any row is left out. On a narrow page a row is a card.
+// A row may have a `key`, by which the live page finds it again (data-key).
 function table(title, id, columns, rows, total = rows.length, kept = 'the last') {
   if (rows.length === 0) return [];
   const shown = columns.map((column, i) => i).filter(i => !rows.every(row => isNothing(row[i])));
   const note = total > rows.length ? [html('small', {}, ` ${kept} ${rows.length} of ${total}`)] : [];
   const head = html('tr', {class: 'head'}, ...shown.map(i => html('th', {class: columns[i][1]}, columns[i][0])));
-  const body = rows.map(row => html('tr', {}, ...shown.map(i => {
+  const body = rows.map(row => html('tr', row.key === undefined ? {} : {'data-key': row.key}, ...shown.map(i => {
     const kind = Array.isArray(row[i]) ? row[i][1] : columns[i][1];
-    return html('td', {class: kind, 'data-name': columns[i][0]}, html('span', {}, textOf(row[i])));
+    const attributes = {class: kind, 'data-name': columns[i][0], ...(textOf(row[i]) === '-' ? {'data-none': ''} : {})};
+    return html('td', attributes, html('span', {}, textOf(row[i])));
   })));
   return [html('h2', {}, title, ...note), html('table', {id}, html('tbody', {}, head, ...body))];
 }
+
+const STATES = {failed: 'bad', fault: 'bad', slow: 'warn', waits: 'wait', works: 'ok', ended: 'quiet'};
+const stateText = (kind, text) => html('span', {class: `state ${STATES[kind]}`}, text);
 const blank = '\u00a0';  // an empty cell that keeps its place
 
 // ---- Sections ----
@@ -261,10 +269,16 @@ const charts = (...figures) => figures.length > 0 ? [html('div', {class: 'charts
 const isTrainer = process => process.role.startsWith('trainer-');
 const nameOf = process => `${process.node}/${process.role}`;
 const sum = values => values.reduce((total, value) => total + value, 0);
-const known = (job.processes ?? []).filter(process => process.started_ms > 0);  // others are damaged records
-const runs = known.some(process => process.ended_ms === 0);
-const begin = known.length > 0 ? Math.min(...known.map(process => process.begun_ms)) : 0;
-const end = Math.max(0, ...known.map(process => process.ended_ms));
+let known, runs, begin, end;
+
+// The record that the sections draw from now on.
+function use(record) {
+  job = record;
+  known = job.processes.filter(process => process.started_ms > 0);  // others are damaged records
+  runs = known.some(process => process.ended_ms === 0);
+  begin = known.length > 0 ? Math.min(...known.map(process => process.begun_ms)) : 0;
+  end = Math.max(0, ...known.map(process => process.ended_ms));
+}
 
 // The evaluator that people compare by: its best value, and its last where that is another one.
 function headline() {
@@ -299,7 +313,7 @@ function head() {
   ];
   if (examples > 0) tiles.push([whole(examples), 'examples trained on']);
   if (rate > 0) tiles.push([short(rate), 'examples/s of all trainers']);
-  const failed = known.some(process => process.failed) ? [' ', html('span', {class: 'bad'}, 'failed')] : [];
+  const failed = known.some(process => process.failed) ? [' ', stateText('failed', 'failed')] : [];
   const tile = ([value, name, kind = '']) =>
     html('div', {class: `tile ${kind}`}, html('b', {}, value), html('span', {}, name));
   return [html('h1', {}, job.job), html('div', {class: 'sub'}, `${utc(begin)} UTC`, ...failed),
@@ -342,7 +356,7 @@ function testCurves() {
 }
 
 // A row for each pass, with both kinds of data beside each other, and its best value in bold.
-function passes() {
+function passes(draw = table) {
   const rows = new Map();
   for (const {pass, data, examples, cost, evaluators} of job.passes) {
     if (!rows.has(pass)) rows.set(pass, {pass, examples: 0, values: new Map()});
@@ -356,7 +370,7 @@ function passes() {
     const isBest = data === judged && one.best !== null && one.best.pass === pass && rows.size > 1;
     return [figure(values.get(key) ?? null), isBest ? 'n best' : 'n'];
   };
-  const shown = table(
+  const shown = draw(
     'Passes', 'passes', [['pass', 'n'], ['examples', 'n'], ...columns.map(({key}) => [key, 'n'])],
     [...rows.values()].map(row => [String(row.pass + 1), whole(row.examples), ...columns.map(column => cell(row, column))]),
     job.passes_total, 'the best and the last,');
@@ -448,7 +462,8 @@ const logOf = ({log}) => log === '' ? '-' : html('a', {href: log.split('/').map(
 const processes = () => table(
   'Processes', 'processes', [['node', ''], ['role', ''], ['state', ''], ['ran', 'n'], ['starts', 'n'], ['log', ''], ['arguments', 'long']],
   job.processes.slice(0, PROCESSES_MAX).map(process => [
-    process.node, process.role, [process.state, process.failed ? 'bad' : ''],
+    process.node, process.role,
+    stateText(process.failed ? 'failed' : process.ended_ms > 0 ? 'ended' : 'works', process.state),
     process.ended_ms > 0 ? span(process.ended_ms - process.started_ms) : '-',
     process.starts > 1 ? String(process.starts) : '-', logOf(process), process.arguments || blank]));
 
@@ -519,7 +534,16 @@ function comparison() {
 
 const report = () => [...head(), ...curves(), ...testCurves(), ...passes(), ...events(), ...nodes(), ...pservers(),
                       ...surroundings(), ...processes(), ...configuration()];
-main.replaceChildren(...(job.jobs ? comparison() : report()));
-redraw();
+
+function show(elements) {
+  main.replaceChildren(...elements);
+  redraw();
+}
+if (job.processes) {
+  use(job);
+  show(report());
+} else if (job.jobs) {
+  show(comparison());
+}
 new ResizeObserver(redraw).observe(main);
 document.documentElement.dataset.script = 'ran';

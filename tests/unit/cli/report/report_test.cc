@@ -41,8 +41,20 @@ TEST(ReportPage, IsSelfContainedAndItsPolicySaysSo) {
        {"http://", "https://", "src=", "@import", "url(", "fetch(", "import("}) {
     EXPECT_EQ(page.find(outside), std::string::npos) << outside;
   }
-  EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
+  EXPECT_NE(page.find("content=\"default-src 'none'; style-src 'sha256-"), std::string::npos);
+  EXPECT_NE(page.find("; connect-src 'none'; "), std::string::npos);
+  EXPECT_EQ(page.find("unsafe"), std::string::npos);
   EXPECT_EQ(page.find("{{"), std::string::npos);
+}
+
+TEST(ReportPage, TheLivePageAsksItsOwnServerAlone) {
+  const auto page = live_page(Json::object({{"live", true}, {"cluster", "</script>"}}), "");
+  ASSERT_TRUE(page) << page.error().message;
+  EXPECT_NE(page->find("content=\"default-src 'none'; style-src 'sha256-"), std::string::npos);
+  EXPECT_NE(page->find("; connect-src 'self'; "), std::string::npos);
+  EXPECT_NE(page->find("new EventSource("), std::string::npos);
+  EXPECT_EQ(count(*page, "</script"), 2U);
+  EXPECT_EQ(page->find("{{"), std::string::npos);
 }
 
 TEST(ReportPage, ItsTemplateCanBeEditedWithoutACompiler) {
