@@ -20,23 +20,6 @@ namespace {
 constexpr std::size_t kErrorsShownMax = 10;
 constexpr std::size_t kJobsNamedMax = 5;  // the latest
 
-void connect_member(Context& context, Member& member, bool create) {
-  member.spec.timeout = context.limits.timeout;
-  member.spec.allow_proxy_command = context.limits.allow_proxy_command;
-  auto client = context.connect(member.spec, create);
-  if (!client) {
-    member.error = std::move(client).error();
-    return;
-  }
-  member.client = *std::move(client);
-  member.error.reset();
-  if (member.client) return;
-  member.absent = true;
-  member.error = Error{Errc::kUsage,
-                       fmt::format("node {}: it has no folder of this cluster", member.spec.name),
-                       "prepare the nodes: paddlectl up <cluster file>"};
-}
-
 // The nodes that have files of the job.
 std::vector<std::string> nodes_with_files(ClusterSession& session, const std::string& job) {
   std::vector<std::string> nodes;
@@ -73,6 +56,23 @@ void ask_provider_for_causes(Context& context, const ClusterSpec& cluster) {
 }
 
 }  // namespace
+
+void connect_member(Context& context, Member& member, bool create) {
+  member.spec.timeout = context.limits.timeout;
+  member.spec.allow_proxy_command = context.limits.allow_proxy_command;
+  auto client = context.connect(member.spec, create);
+  if (!client) {
+    member.error = std::move(client).error();
+    return;
+  }
+  member.client = *std::move(client);
+  member.error.reset();
+  if (member.client) return;
+  member.absent = true;
+  member.error = Error{Errc::kUsage,
+                       fmt::format("node {}: it has no folder of this cluster", member.spec.name),
+                       "prepare the nodes: paddlectl up <cluster file>"};
+}
 
 void leave_out_former_runs(std::vector<ProcessOnNode>& all) {
   using Place = std::pair<std::size_t, std::string>;  // member, job

@@ -53,6 +53,10 @@ struct ClusterLook {
   std::vector<std::optional<NodeLook>> nodes;  // by member; empty if it is not connected
 };
 
+// Connects to the member's node, and prepares it if it needs that and `create` is true. Sets the
+// member's client, or else its error; without a folder of the cluster it is absent as well.
+void connect_member(Context& context, Member& member, bool create);
+
 class ClusterSession {
  public:
   // Connect to the nodes in parallel; a node that failed has its error and no client. open()
@@ -64,7 +68,7 @@ class ClusterSession {
                              const std::vector<std::size_t>& nodes);
   static ClusterSession find_all(Context& context, const ClusterSpec& cluster);
 
-  // Connects to no node; visit() does that later.
+  // Connects to no node; visit() does that later, or connect_member().
   static ClusterSession unconnected(const ClusterSpec& cluster,
                                     const std::vector<std::size_t>& nodes);
   // Connects to each node (and prepares a node that needs it), calls work and disconnects, at most

@@ -86,6 +86,9 @@ struct Context {
   std::function<Result<std::string>(const std::string& command)> help = {};
 };
 
+// The same context with another console.
+Context with_console(const Context& context, Console& console);
+
 // Shows a provider's work on the console.
 ProviderWork work_of(Context& context);
 

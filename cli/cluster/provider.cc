@@ -99,6 +99,36 @@ std::string toml_list(const std::vector<std::string>& texts) {
   return fmt::format("[{}]", fmt::join(quoted, ", "));
 }
 
+Context with_console(const Context& context, Console& console) {
+  return {.console = console,
+          .clock = context.clock,
+          .connect = context.connect,
+          .pause = context.pause,
+          .interrupted = context.interrupted,
+          .unix_seconds = context.unix_seconds,
+          .engine = context.engine,
+          .directory = context.directory,
+          .hash_cache = context.hash_cache,
+          .ask = context.ask,
+          .host_key = context.host_key,
+          .take_interrupt = context.take_interrupt,
+          .note_interrupts = context.note_interrupts,
+          .answers = context.answers,
+          .share = context.share,
+          .unix_ms = context.unix_ms,
+          .limits = context.limits,
+          .arguments = context.arguments,
+          .command_at = context.command_at,
+          .ssh_library = context.ssh_library,
+          .who = context.who,
+          .folders_beside = context.folders_beside,
+          .machine_of = context.machine_of,
+          .why_lost = context.why_lost,
+          .why_ended = context.why_ended,
+          .nodes_end = context.nodes_end,
+          .help = context.help};
+}
+
 ProviderWork work_of(Context& context) {
   return {.progress =
               [&context](std::string_view line) {

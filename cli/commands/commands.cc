@@ -5,10 +5,10 @@ namespace paddle::cli {
 // Each is defined in the file with its name, or in a file whose first comment names it.
 Command init_command(), up_command(), check_command(), trust_command(), cluster_command(),
     train_command(), sweep_command(), wait_command(), plan_command(), attach_command(),
-    status_command(), jobs_command(), logs_command(), metrics_command(), report_command(),
-    compare_command(), fetch_command(), test_command(), stop_command(), restart_command(),
-    rm_command(), teardown_command(), exec_command(), put_command(), get_command(),
-    render_command(), help_command(), completion_command(), man_command();
+    status_command(), jobs_command(), dashboard_command(), logs_command(), metrics_command(),
+    report_command(), compare_command(), fetch_command(), test_command(), stop_command(),
+    restart_command(), rm_command(), teardown_command(), exec_command(), put_command(),
+    get_command(), render_command(), help_command(), completion_command(), man_command();
 
 namespace {
 
@@ -39,8 +39,8 @@ const std::vector<Command>& all_commands() {
        {plan_command(), train_command(), sweep_command(), attach_command(), wait_command(),
         stop_command(), restart_command(), rm_command()}},
       {"Look",
-       {status_command(), jobs_command(), logs_command(), metrics_command(), report_command(),
-        compare_command(), fetch_command(), test_command()}},
+       {status_command(), jobs_command(), dashboard_command(), logs_command(), metrics_command(),
+        report_command(), compare_command(), fetch_command(), test_command()}},
       {"Nodes", {exec_command(), put_command(), get_command()}},
       {"Other",
        {render_command(), help_command(), completion_command(), man_command(), version_command()}},

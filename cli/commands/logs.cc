@@ -1,4 +1,4 @@
-// logs and metrics: the lines that the processes of a job wrote.
+// logs: the lines that the processes of a job wrote, into their logs or their metrics.
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -10,7 +10,6 @@
 #include "cli/commands/shared_options.h"
 #include "cli/console/json.h"
 #include "cli/console/time_text.h"
-#include "cli/report/prometheus.h"
 #include "cli/watch/log_follow.h"
 #include "cli/watch/log_line.h"
 #include "cli/watch/metrics_line.h"
@@ -86,6 +85,7 @@ struct LogsOptions {
   std::int64_t tail = -1;  // lines; -1: all, or the last 20 with --follow
   std::string since;       // "10m", "2026-01-31T12:00:00Z"; "": everything
   std::string grep;        // an extended regular expression; "": every line
+  bool metrics = false;    // the lines of metrics instead of those of the logs
 };
 
 OptionList logs_options(LogsOptions& options) {
@@ -101,7 +101,11 @@ OptionList logs_options(LogsOptions& options) {
         .target = &options.chosen.previous,
         .excludes = {"--follow"}},
        {"--grep", "only lines that match this extended regular expression", &options.grep,
-        "PATTERN"}});
+        "PATTERN"},
+       {.name = "--metrics",
+        .help = "the metrics instead of the logs, as JSON lines",
+        .target = &options.metrics,
+        .excludes = {"--previous", "--since"}}});
   return list;
 }
 
@@ -121,50 +125,6 @@ void print_line(Context& context, const LogFollow& logs, const LogMerge::Line& l
   context.console.labelled(from.member, label, shown_line(line.line.text));
 }
 
-LogFollowOptions reading(const LogsOptions& options) {
-  LogFollowOptions reading;
-  reading.since = options.since;
-  reading.tail = options.tail;
-  reading.previous = options.chosen.previous;
-  if (options.chosen.follow && options.tail < 0 && options.since.empty())
-    reading.tail = kFollowTailLines;
-  reading.wanted = [&options](const ProcessOnNode& process, const std::string&) {
-    return is_chosen(process, options.chosen);
-  };
-  return reading;
-}
-
-Status run_logs(Context& context, const LogsOptions& options) {
-  PADDLE_TRY(const LinePattern pattern, LinePattern::compile(options.grep));
-  if (!options.since.empty()) {
-    if (auto since = parse_since(options.since, 1); !since) return std::move(since).error();
-  }
-  PADDLE_TRY(FoundJob found, find_job(context, options.chosen.target, Missing::kAllowedIfLeftOut));
-  LogFollow logs(context, found.session, found.name, reading(options));
-  return print_all(context, found, logs, options.chosen, kLogsPeriod,
-                   [&](const LogMerge::Line& line) {
-                     const std::string& text = line.line.text;
-                     if (pattern.matches(text) || pattern.matches(shown_line(text)))
-                       print_line(context, logs, line);
-                   });
-}
-
-constexpr auto kMetricsPeriod = std::chrono::seconds(1);
-
-struct MetricsOptions {
-  LogChoice chosen;
-  std::string format = "json";
-};
-
-OptionList metrics_options(MetricsOptions& options) {
-  OptionList list = log_choice_options(options.chosen);
-  list.push_back({.name = "--format",
-                  .help = "json or prometheus",
-                  .target = &options.format,
-                  .choices = {"json", "prometheus"}});
-  return list;
-}
-
 // Prints the line unchanged, with its node and role before its own fields. Leaves out damaged lines
 // and lines with control characters, because programs read this output. A number that JSON cannot
 // express becomes null; a byte order mark is left out.
@@ -177,11 +137,17 @@ void print_metrics(Context& context, const LogFollow& logs, const LogMerge::Line
                                   Json(from.role).text(), text.substr(brace + 1)));
 }
 
-LogFollowOptions reading(const MetricsOptions& options) {
+LogFollowOptions reading(const LogsOptions& options) {
   LogFollowOptions reading;
+  reading.since = options.since;
+  reading.tail = options.tail;
+  reading.previous = options.chosen.previous;
+  if (options.chosen.follow && options.tail < 0 && options.since.empty())
+    reading.tail = kFollowTailLines;
   reading.wanted = [&options](const ProcessOnNode& process, const std::string&) {
     return is_chosen(process, options.chosen);
   };
+  if (!options.metrics) return reading;
   reading.path = [](const remote::ProcessStatus& status) { return metrics_path(status.log); };
   reading.time_of = [](const std::string& line) {
     const auto parsed = parse_metrics(line);
@@ -190,19 +156,19 @@ LogFollowOptions reading(const MetricsOptions& options) {
   return reading;
 }
 
-Status run_metrics(Context& context, const MetricsOptions& options) {
-  PADDLE_TRY(FoundJob found, find_job(context, options.chosen.target, Missing::kAllowedIfLeftOut));
-  if (options.format == "prometheus") {
-    JobView view(found.name);
-    view.look(context, found.session);
-    const std::string text = prometheus_text(view);
-    context.console.raw(
-        Json::object({{"job", view.job()}, {"format", "prometheus"}, {"text", text}}), text);
-    return found.session.all_well();
+Status run_logs(Context& context, const LogsOptions& options) {
+  PADDLE_TRY(const LinePattern pattern, LinePattern::compile(options.grep));
+  if (!options.since.empty()) {
+    if (auto since = parse_since(options.since, 1); !since) return std::move(since).error();
   }
+  PADDLE_TRY(FoundJob found, find_job(context, options.chosen.target, Missing::kAllowedIfLeftOut));
   LogFollow logs(context, found.session, found.name, reading(options));
-  return print_all(context, found, logs, options.chosen, kMetricsPeriod,
-                   [&](const LogMerge::Line& line) { print_metrics(context, logs, line); });
+  return print_all(
+      context, found, logs, options.chosen, kLogsPeriod, [&](const LogMerge::Line& line) {
+        const std::string& text = line.line.text;
+        if (!pattern.matches(text) && !pattern.matches(shown_line(text))) return;
+        options.metrics ? print_metrics(context, logs, line) : print_line(context, logs, line);
+      });
 }
 
 }  // namespace
@@ -211,16 +177,9 @@ Command logs_command() {
   return {"logs", "print a job's logs in order of time, each line with its node and role",
           "  paddlectl logs -f\n"
           "  paddlectl logs --since 10m --grep 'warn|error'\n"
-          "  paddlectl logs --on node-1 --role pserver -n 50",
+          "  paddlectl logs --on node-1 --role pserver -n 50\n"
+          "  paddlectl logs --metrics --role trainer-0",
           [] { return invocation(logs_options, run_logs); }};
-}
-
-Command metrics_command() {
-  return {"metrics",
-          "print the metrics of every process: JSON lines in order of time, or Prometheus' text",
-          "  paddlectl metrics -f --role trainer\n"
-          "  paddlectl metrics --format prometheus",
-          [] { return invocation(metrics_options, run_metrics); }};
 }
 
 }  // namespace paddle::cli

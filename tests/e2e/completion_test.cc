@@ -65,8 +65,6 @@ TEST_F(CompletionTest, BashOffersCommandsOptionsAndValues) {
   EXPECT_EQ(bash("paddlectl train --resu"), "--resume\n");
   EXPECT_EQ(bash("paddlectl --json status --wat"), "--watch\n");
   EXPECT_EQ(bash("paddlectl logs --js"), "--json\n") << "the program's own, after any command";
-  EXPECT_EQ(bash("paddlectl metrics --format ''"), "json\nprometheus\n");
-  EXPECT_EQ(bash("paddlectl metrics --format = p"), "prometheus\n");
   EXPECT_EQ(bash("paddlectl completion z"), "zsh\n");
   EXPECT_EQ(bash("paddlectl exec -- --"), "") << "another program's words";
   EXPECT_EQ(bash("paddlectl train --name --res"), "") << "a name, whatever it looks like";

@@ -70,7 +70,7 @@ TEST_F(PythonClient, TrainersThatAreKilledComeBackToTheSameBits) {
     EXPECT_TRUE(killed.says("restarted (1 of 3)")) << killed.output;
     EXPECT_TRUE(rows(where) == rows("whole")) << where;
   }
-  EXPECT_TRUE(cluster.run({"metrics", "whole"}).says("\"total_samples\""));
+  EXPECT_TRUE(cluster.run({"logs", "--metrics", "whole"}).says("\"total_samples\""));
   expect_clean_teardown();
 }
 

@@ -27,12 +27,14 @@ const std::map<std::string, std::string> kReaders = {
 
 // Files that call functions of these, and for which purpose.
 const std::map<std::string, std::string> kCallers = {
+    {"cli/cluster/provider.cc", "copies a context"},
     {"cli/commands/check.cc", "shows how far the clocks of the nodes are apart"},
     {"cli/commands/copy.cc", "the name of a folder"},
     {"cli/commands/status.cc", "the head of a page"},
     {"cli/commands/teardown.cc", "the cost of a provider's nodes"},
     {"cli/commands/train.cc", "the name of a job"},
     {"cli/commands/up.cc", "the cost of a provider's nodes"},
+    {"cli/dashboard/cluster_watch.cc", "the time of what a page shows"},
     {"cli/job/prepared_data.cc", "the name of a folder"},
     {"cli/job/results.cc", "the time of a fetched link"},
     {"cli/report/record.cc", "when a job was started"},

@@ -72,12 +72,15 @@ const std::vector<Room> kRooms = {
      {"base", "proto", "engine/config", "engine/snapshot", "engine/data", "remote/launcher",
       "remote/client", "cli/console", "cli/cluster", "cli/watch"}},
     {"cli/report", {"base", "proto", "cli/console", "cli/cluster", "cli/watch", "cli/job"}},
+    {"cli/dashboard",
+     {"base", "engine/http", "remote/client", "cli/console", "cli/cluster", "cli/watch", "cli/job",
+      "cli/report"}},
     {"cli/sweep",
      {"base", "engine/config", "remote/client", "cli/console", "cli/cluster", "cli/watch", "cli/job",
       "cli/report"}},
     {"cli/commands",
      {"base", "proto", "engine/config", "remote/client", "cli/console", "cli/cluster", "cli/watch",
-      "cli/job", "cli/report", "cli/sweep"}},
+      "cli/job", "cli/report", "cli/dashboard", "cli/sweep"}},
     {"cli", {"base", "remote/launcher", "cli/console", "cli/cluster", "cli/job", "cli/commands"}},
 };
 

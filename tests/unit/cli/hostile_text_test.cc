@@ -198,8 +198,8 @@ TEST_P(HostileTextTest, IsEscapedInEveryPlaceItMayComeFrom) {
   EXPECT_EQ(run({"status", "--json"}), 0);
   EXPECT_EQ(run({"logs"}), 0);
   EXPECT_EQ(run({"logs", "--json"}), 0);
+  EXPECT_EQ(run({"logs", "--metrics"}), 0);
   EXPECT_EQ(run({"metrics"}), 0);
-  EXPECT_EQ(run({"metrics", "--format", "prometheus"}), 0);
   EXPECT_EQ(run({"exec", "--", "any"}), 0);
   EXPECT_EQ(run({"exec", "--json", "--", "any"}), 0);
   EXPECT_EQ(run({"exec", "--stream", "--", "any"}), 0);
