@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/report/report.h"
+#include "tests/e2e/browser.h"
 #include "tests/support/compared_jobs.h"
 #include "tests/support/finished_job.h"
 #include "tests/support/process.h"
@@ -13,18 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string browser() {
-  for (const char* const path : {"/usr/bin/chromium", "/usr/bin/chromium-headless-shell",
-                                 "/usr/bin/chromium-browser", "/usr/bin/google-chrome"}) {
-    if (fs::exists(path)) return path;
-  }
-  return "";
-}
-
 // The output of the browser for one page.
 std::string show(const test::TemporaryFolder& folder, const std::vector<std::string>& arguments,
                  const std::string& page) {
-  std::vector<std::string> all{browser(),
+  std::vector<std::string> all{test::browser_program(),
                                "--headless",
                                "--no-sandbox",
                                "--disable-gpu",
@@ -44,38 +37,12 @@ std::string show(const test::TemporaryFolder& folder, const std::vector<std::str
   return run.output();
 }
 
-// Lists, in an <ol>: text that is smaller than 11 pixels, cut off or beyond the right edge, and
-// texts of a chart that overlap. Then, in its last item, how many texts and charts there are.
-constexpr const char* kMeasure = R"(
+// Lists what measured() finds in the frame, in an <ol>.
+constexpr const char* kMeasureFrame = R"(
 const frame = document.getElementById('frame');
 frame.onload = () => {
-  const page = frame.contentDocument, edge = page.documentElement.clientWidth;
-  const wrong = [], boxes = new Map();
-  let texts = 0;
-  if (page.documentElement.scrollWidth > edge) wrong.push('the page scrolls sideways');
-  for (const element of page.querySelectorAll('main *')) {
-    if (![...element.childNodes].some(node => node.nodeType === 3 && node.data.trim() !== '')) continue;
-    const box = element.getBoundingClientRect();
-    if (box.width === 0) continue;
-    ++texts;
-    const text = element.textContent.slice(0, 60), drawing = element.closest('svg');
-    const zoom = drawing ? drawing.getBoundingClientRect().width / drawing.viewBox.baseVal.width : 1;
-    const size = parseFloat(frame.contentWindow.getComputedStyle(element).fontSize) * zoom;
-    if (size < 11) wrong.push('small (' + size + '): ' + text);
-    if (box.right > edge + 0.5 || box.left < 0) wrong.push('beyond the edge: ' + text);
-    if (!drawing && element.scrollWidth > element.clientWidth + 1 && element.clientWidth > 0) wrong.push('cut: ' + text);
-    if (!drawing) continue;
-    const outer = drawing.getBoundingClientRect();
-    if (box.right > outer.right + 0.5 || box.left < outer.left - 0.5) wrong.push('beyond its chart: ' + text);
-    for (const [other, at] of boxes.get(drawing) ?? []) {
-      if (at.left < box.right && box.left < at.right && at.top + 2 < box.bottom && box.top + 2 < at.bottom) {
-        wrong.push('overlaps: ' + text + ' and ' + other);
-      }
-    }
-    boxes.set(drawing, [...boxes.get(drawing) ?? [], [text, box]]);
-  }
   const list = document.createElement('ol');
-  for (const one of [...wrong, texts + ' texts, ' + boxes.size + ' charts']) {
+  for (const one of measured(frame.contentDocument, frame.contentWindow)) {
     list.append(Object.assign(document.createElement('li'), {textContent: one}));
   }
   document.body.replaceChildren(list);
@@ -85,13 +52,14 @@ frame.onload = () => {
 class ReportInABrowser : public testing::Test {
  protected:
   void SetUp() override {
-    if (browser().empty()) GTEST_SKIP() << "no chromium here: scripts/deps browser installs it";
+    if (test::browser_program().empty())
+      GTEST_SKIP() << "no chromium here: scripts/deps browser installs it";
     const auto made = make_report(job.folder.path(), "j", "");
     ASSERT_TRUE(made) << made.error().message;
     page = "file://" + made->page;
   }
   // The page in a frame of this width, for a browser's window is at least 500 pixels wide. As text:
-  // what kMeasure finds in it.
+  // what is wrong with it.
   std::string measured(int width) {
     std::string source = test::TemporaryFolder::read(job.folder / "j/report.html");
     for (auto at = source.find_first_of("&\""); at != std::string::npos;
@@ -101,7 +69,7 @@ class ReportInABrowser : public testing::Test {
     const std::string file = folder.write(
         "frame.html", "<!doctype html><body><iframe id=\"frame\" height=\"4000\" width=\"" +
                           std::to_string(width) + "\" srcdoc=\"" + source + "\"></iframe><script>" +
-                          kMeasure + "</script></body>");
+                          test::kMeasured + kMeasureFrame + "</script></body>");
     const std::string dom = show(folder, {"--dump-dom"}, "file://" + file);
     const auto begin = dom.find("<ol>");
     const auto end = dom.find("</ol>", begin);
