@@ -324,6 +324,7 @@ Result<Workspace> check_job(Context& context, const JobSource& source,
     PADDLE_TRY_STATUS(check_headers(config.data, *workspace, source.workspace));
   }
   PADDLE_TRY_STATUS(check_notify(config, path, source.overrides, *workspace));
+  if (const auto notify = find_notify(config, user_notify_file()); !notify) return notify.error();
   const std::size_t trainers = placement.trainers.size();
   if (const auto batch = config.train.batch_size_of(0, static_cast<std::uint32_t>(trainers));
       !batch)

@@ -22,6 +22,12 @@ std::string in_workspace(const std::string& argument) {
   return std::filesystem::path(argument).lexically_normal().string();
 }
 
+// The node runs the program in the workspace, so a path is relative to it.
+bool is_in_workspace(const std::string& program) {
+  return program.find('/') != program.npos && !program.starts_with('/') &&
+         !program.starts_with("{root}");
+}
+
 }  // namespace
 
 std::string user_notify_file() {
@@ -39,7 +45,7 @@ std::string user_notify_file() {
 
 Status check_notify(const config::JobConfig& job, const std::string& folder,
                     const std::vector<std::string>& overrides, const Workspace& workspace) {
-  if (!job.notify || !job.notify->command.front().starts_with(kBeside)) return {};
+  if (!job.notify || !is_in_workspace(job.notify->command.front())) return {};
   const std::string& program = job.notify->command.front();
   const std::string file = in_workspace(program);
   const std::string path = workspace.path + "/" + file;
@@ -66,7 +72,9 @@ Result<std::optional<JobNotify>> find_notify(const config::JobConfig& job,
                                              const std::string& user_file) {
   if (job.notify) return std::optional(JobNotify{*job.notify});
   std::error_code ignored;
-  if (user_file.empty() || !std::filesystem::exists(user_file, ignored))
+  // A link to nowhere, or a file that cannot be read, is a mistake.
+  const auto status = std::filesystem::symlink_status(user_file, ignored);
+  if (user_file.empty() || status.type() == std::filesystem::file_type::not_found)
     return std::optional<JobNotify>();
   PADDLE_TRY_STATUS(remote::check_trusted(user_file));
   JobNotify notify;

@@ -47,6 +47,19 @@ void read_events(TomlTable& table, NotifyConfig& notify) {
   }
 }
 
+// Refuses commands that read_program() allows, but no node can run.
+void check_command(TomlTable& table, const std::vector<std::string>& command) {
+  for (const std::string& argument : command) {
+    if (argument.find('\0') != argument.npos) table.fail("command", "an argument holds a NUL byte");
+  }
+  const std::string program = command.empty() ? "" : command.front();
+  const bool is_blank = program.find_first_not_of(" \t\n") == program.npos;
+  if (!program.empty() && (is_blank || program == "." || program == "..")) {
+    table.fail("command", "'command' names no program",
+               "it is a list: the program and its arguments");
+  }
+}
+
 }  // namespace
 
 bool NotifyConfig::has(std::string_view event) const {
@@ -56,6 +69,7 @@ bool NotifyConfig::has(std::string_view event) const {
 NotifyConfig read_notify(TomlTable table) {
   NotifyConfig notify;
   notify.command = read_program(table, "command");
+  check_command(table, notify.command);
   if (notify.command.size() > kArgumentsMax) {
     table.fail("command", fmt::format("'command' has over {} arguments", kArgumentsMax),
                "call a script that has them");

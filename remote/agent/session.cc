@@ -158,6 +158,8 @@ const Session::Request Session::kRequests[] = {
                             if (path.path().starts_with("jobs/"))
                               wipe_key_files(s.root_, path.path().substr(5));
                             PADDLE_TRY_STATUS(remove_path(s.root_, path.path()));
+                            if (path.path().starts_with("jobs/"))
+                              end_notices(s.root_, path.path().substr(5));
                             sweep_store(s.root_);
                             return {};
                           }>},

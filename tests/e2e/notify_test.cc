@@ -99,6 +99,18 @@ class NotifyJob : public testing::Test {
     return static_cast<std::size_t>(
         std::ranges::count_if(lines, [&](const std::string& line) { return has(line, part); }));
   }
+  // `label`: "<job>/<process>".
+  pid_t find_supervisor(const std::string& label) {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+      const std::string path = entry.path().string() + "/cmdline";
+      const std::string line =
+          std::filesystem::exists(path, error) ? TemporaryFolder::read(path) : "";
+      if (has(line, "supervise") && has(line, cluster_.folder().path()) && has(line, label))
+        return std::stoi(entry.path().filename());
+    }
+    return 0;
+  }
   void kill_engine(const std::string& argument) {
     const int pid = cluster_.find_engine(argument);
     ASSERT_GT(pid, 0);
@@ -215,6 +227,27 @@ TEST_F(NotifyJob, TheStopOfTheRestDoesNotEndTheCommand) {
   EXPECT_TRUE(has(lines[0], "{\"event\":\"failed\"")) << lines[0];
 }
 
+// The supervisor of the process that failed is late: paddlectl has seen the end of the others.
+TEST_F(NotifyJob, AnAttachedPaddlectlHidesNoFailureOfALateSupervisor) {
+  Process train =
+      cluster_.start({"train", "--name", "job", "--trainers", "2", "--pservers", "1", "--set",
+                      "train.passes=1000000", "--set", "train.saving_period=0", "quick_start"});
+  ASSERT_TRUE(train.prints("/1000000  ")) << train.output();
+  const pid_t supervisor = find_supervisor("job/trainer-1");
+  ASSERT_GT(supervisor, 0);
+  ASSERT_EQ(::kill(supervisor, SIGSTOP), 0);
+  kill_engine("--trainer_id=1");
+  EXPECT_TRUE(train.prints("stopping the rest of the job")) << train.output();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  ASSERT_EQ(::kill(supervisor, SIGCONT), 0);
+  EXPECT_EQ(train.wait(), 1) << train.output();
+  const auto lines = last_notices(1);
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_TRUE(has(lines[0], "{\"event\":\"failed\"")) << lines[0];
+  EXPECT_TRUE(has(lines[0], "\"process\":\"trainer-1\"")) << lines[0];
+  EXPECT_TRUE(has(lines[0], "\"cause\":\"killed by signal 9 (Killed)\"")) << lines[0];
+}
+
 TEST_F(NotifyJob, AStopIsNotReportedAndAResumeKeepsTheCommand) {
   train_endless();
   ASSERT_EQ(cluster_.run({"stop"}).code, 0);
@@ -301,6 +334,22 @@ TEST_F(NotifyJob, MistakesAreShownBeforeAnythingIsPushed) {
     EXPECT_TRUE(missing.says("command = [\"./tell\"]\n")) << missing.output;
     EXPECT_TRUE(missing.says("^")) << missing.output;
   }
+  cluster_.folder().write("quick_start/job.toml",
+                          TemporaryFolder::read(TEMPLATES_FOLDER "/quick_start/job.toml"));
+  cluster_.folder().write("config/paddlectl/notify.toml", "command = [\"./none\"]\n");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"plan"}, {"train", "--dry-run"}}) {
+    std::vector<std::string> line{"/usr/bin/env", "-C", cluster_.folder().path(),
+                                  "XDG_CONFIG_HOME=" + (cluster_.folder() / "config"),
+                                  PADDLECTL_PROGRAM};
+    line.insert(line.end(), words.begin(), words.end());
+    line.insert(line.end(), {"--trainers", "2", "quick_start"});
+    Process users(line, cluster_.folder() / "users.txt");
+    EXPECT_EQ(users.wait(), 2);
+    EXPECT_NE(users.output().find("no file './none' beside it"), std::string::npos)
+        << users.output();
+  }
+  command("cat");
   const Outcome unknown =
       cluster_.run({"plan", "--trainers", "2", "--set", "notify.on=[\"fialed\"]", "quick_start"});
   EXPECT_EQ(unknown.code, 2);

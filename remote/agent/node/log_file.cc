@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <limits>
 #include <optional>
@@ -18,9 +19,14 @@ constexpr std::size_t kRecordBytes = 16;  // in `<log>.times`
 // Bytes written within this time after the last record get no record of their own.
 constexpr std::int64_t kTimeStepMs = 10;
 
-// Never follows a symbolic link.
+// Never follows a symbolic link, nor waits for the other end of a FIFO: only regular files count.
 UniqueFd open_log_file(int folder, const std::string& name, int flags) {
-  return UniqueFd(::openat(folder, name.c_str(), flags | O_NOFOLLOW | O_CLOEXEC, 0600));
+  UniqueFd file(::openat(folder, name.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  struct stat info {};
+  if (!file || (::fstat(file.get(), &info) == 0 && S_ISREG(info.st_mode))) return file;
+  file.reset();
+  errno = EINVAL;
+  return file;
 }
 
 std::uint64_t records_in(int fd) {
@@ -54,8 +60,8 @@ std::uint64_t first_late(int fd, Late is_late) {
 
 // The older file, then the newer one: together one sequence of records.
 std::array<UniqueFd, 2> both_files(int folder, const std::string& log) {
-  return {open_log_file(folder, log + ".times.1", O_RDONLY | O_NONBLOCK),
-          open_log_file(folder, log + ".times", O_RDONLY | O_NONBLOCK)};
+  return {open_log_file(folder, log + ".times.1", O_RDONLY),
+          open_log_file(folder, log + ".times", O_RDONLY)};
 }
 
 // Returns at most `max` records that cover the bytes [begin, end): the last one at or before begin,
@@ -110,7 +116,7 @@ std::uint64_t size_of(const UniqueFd& fd) {
 }
 
 std::uint64_t base_of(int folder, const std::string& name) {
-  const UniqueFd fd = open_log_file(folder, name + ".base", O_RDONLY | O_NONBLOCK);
+  const UniqueFd fd = open_log_file(folder, name + ".base", O_RDONLY);
   char digits[32];
   const ssize_t size = fd ? ::read(fd.get(), digits, sizeof digits) : 0;
   std::uint64_t base = 0;
@@ -202,9 +208,9 @@ Result<FilePart> read_part(const Root& root, const std::string& path, std::uint6
   // folder: locking it would block.
   std::optional<FolderLock> lock;
   if (path.find("/proc/") == std::string::npos) lock.emplace(folder, LOCK_SH);
-  const UniqueFd current = open_log_file(folder, name, O_RDONLY | O_NONBLOCK);
+  const UniqueFd current = open_log_file(folder, name, O_RDONLY);
   if (!current) return system_error(Errc::kData, "open " + path);
-  const UniqueFd before = open_log_file(folder, name + ".1", O_RDONLY | O_NONBLOCK);
+  const UniqueFd before = open_log_file(folder, name + ".1", O_RDONLY);
   const std::uint64_t base = base_of(folder, name);
   const std::uint64_t before_size = std::min(size_of(before), base);
   FilePart part;

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -26,16 +28,17 @@ constexpr Duration kCommandTimeMax = std::chrono::minutes(5);
 constexpr Duration kKillCommandAgain = std::chrono::seconds(1);
 constexpr std::size_t kCommandOutputMax = 16U << 10U;  // of one command
 constexpr std::size_t kCommandReadBytes = 4U << 10U;
+constexpr int kLooksMax = 100;  // for what a command leaves
 
 TimePoint clock_now() {
   return std::chrono::steady_clock::now();
 }
 
 // The specification of the command as that of another program of the process. Its own name gives
-// its processes a mark of their own: a stop of the job does not end them, and teardown finds them.
+// its processes a mark of their own.
 wire::agent::ProcessSpec spec_of_command(const wire::agent::ProcessSpec& spec) {
   wire::agent::ProcessSpec command = spec;
-  command.set_name(spec.name() + "/notify");
+  command.set_name(notify_name(spec.name(), ::getpid()));
   command.clear_program();
   command.mutable_arguments()->Assign(spec.notify().arguments().begin(),
                                       spec.notify().arguments().end());
@@ -49,11 +52,13 @@ bool is_for_process_only(std::string_view variable) {
          variable.starts_with("PADDLECTL_MEMORY_FD=");
 }
 
-// Turns the forked child of a single-threaded program into the command.
-[[noreturn]] void become_command(char* const* arguments, char* const* variables, int directory,
-                                 int input, int output) {
+// Turns the forked child of a single-threaded program into the command. `name`: for its error.
+[[noreturn]] void become_command(const char* name, char* const* arguments, char* const* variables,
+                                 int directory, int input, int output) {
+  const pid_t parent = ::getppid();
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);  // the parent died before the call above
   for (const int signal : {SIGPIPE, SIGXFSZ, SIGCHLD}) ::signal(signal, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
@@ -64,8 +69,8 @@ bool is_for_process_only(std::string_view variable) {
     restore_cores();
     ::execve(arguments[0], arguments, variables);
   }
-  for (const char* part : {"cannot execute ", static_cast<const char*>(arguments[0]), ": ",
-                           static_cast<const char*>(::strerror(errno)), "\n"}) {
+  const char* const reason = ::strerror(errno);
+  for (const char* part : {"cannot execute ", name, ": ", reason, "\n"}) {
     [[maybe_unused]] const ssize_t put = ::write(2, part, std::strlen(part));
   }
   ::_exit(127);
@@ -80,11 +85,19 @@ UniqueFd file_with(const std::string& text) {
   return file;
 }
 
-// Kills what an ended command has left in its session or, by its mark, in another one.
+// Kills what an ended command has left in its session or, by its mark, in another one: until a look
+// finds nothing new, because a process that is not yet killed may start others.
 void kill_rest(pid_t session, const std::string& mark) {
-  for (const ProcStat& process : own_processes()) {
-    if (process.session == session || environment_of(process.pid, kProcessVariable) == mark)
+  std::set<std::pair<pid_t, std::uint64_t>> killed;
+  for (int looks = 0; looks < kLooksMax; ++looks) {
+    bool has_new = false;
+    for (const ProcStat& process : own_processes()) {
+      if (process.session != session && environment_of(process.pid, kProcessVariable) != mark)
+        continue;
+      has_new = killed.emplace(process.pid, process.start_ticks).second || has_new;
       send_signal(process, SIGKILL);
+    }
+    if (!has_new) return;
   }
 }
 
@@ -124,11 +137,12 @@ void Notifier::step(const Root& root, const wire::agent::ProcessSpec& spec,
 void Notifier::start(const Root& root, const wire::agent::ProcessSpec& spec,
                      const Environment& environment, const NotifyQueue::Due& due) {
   what_ = spec.name() + ": " + std::string(name_of(due.event));
+  text_.clear();
   const auto path = SafePath::parse(spec.directory());
   auto directory = path ? path->open_directory(root.fd.get()) : Result<UniqueFd>(path.error());
   const UniqueFd input = file_with(due.text + "\n");
   auto output = make_pipe();
-  if (!directory || !input || !output) return;
+  if (!directory || !input || !output) return log(root, spec, "it could not be started");
   ::fcntl(output->read.get(), F_SETFL, O_NONBLOCK);
   Program program = program_of(spec_of_command(spec), root, 1, environment);
   std::erase_if(program.variables, is_for_process_only);
@@ -136,12 +150,11 @@ void Notifier::start(const Root& root, const wire::agent::ProcessSpec& spec,
   const std::vector<char*> variables = pointers(program.variables);
   pid_ = ::fork();
   if (pid_ == 0) {
-    become_command(arguments.data(), variables.data(), directory->get(), input.get(),
-                   output->write.get());
+    become_command(spec.notify().arguments(0).c_str(), arguments.data(), variables.data(),
+                   directory->get(), input.get(), output->write.get());
   }
-  if (pid_ < 0) return;
+  if (pid_ < 0) return log(root, spec, "it could not be started");
   output_ = std::move(output->read);
-  text_.clear();
   has_ended_ = is_timed_out_ = false;
   kill_at_ = clock_now() + timeout_;
 }
@@ -167,7 +180,7 @@ bool Notifier::on_reaped(pid_t pid, int wait_status) {
 }
 
 void Notifier::finish(const Root& root, const wire::agent::ProcessSpec& spec) {
-  kill_rest(pid_, process_mark(root, spec.job(), spec.name() + "/notify"));
+  kill_rest(pid_, process_mark(root, spec.job(), notify_name(spec.name(), ::getpid())));
   output_.reset();
   pid_ = -1;
   std::string end = "done";
@@ -180,12 +193,17 @@ void Notifier::finish(const Root& root, const wire::agent::ProcessSpec& spec) {
     end = fmt::format("exited with code {}", WEXITSTATUS(wait_status_));
   }
   if (!text_.empty() && !text_.ends_with('\n')) text_ += '\n';
+  log(root, spec, end);
+}
+
+void Notifier::log(const Root& root, const wire::agent::ProcessSpec& spec,
+                   const std::string& end) const {
   const std::string folder = spec.log().substr(0, spec.log().rfind('/') + 1);
   // The folder of an ended job that was removed must not come back.
   if (!has_record(root, *process_folder(spec.job(), spec.name()), "spec")) return;
-  if (auto log = LogWriter::open(root, folder + "notify.log", kNotifyLogBytes / 2))
-    log->append(as_bytes(fmt::format("paddlectl: {}\n{}paddlectl: {}\n", what_, text_, end)),
-                unix_ms());
+  if (auto file = LogWriter::open(root, folder + "notify.log", kNotifyLogBytes / 2))
+    file->append(as_bytes(fmt::format("paddlectl: {}\n{}paddlectl: {}\n", what_, text_, end)),
+                 unix_ms());
 }
 
 void Notifier::end() {

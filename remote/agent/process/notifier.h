@@ -44,6 +44,7 @@ class Notifier {
   void start(const Root& root, const wire::agent::ProcessSpec& spec, const Environment& environment,
              const NotifyQueue::Due& due);
   void read_output();
+  void log(const Root& root, const wire::agent::ProcessSpec& spec, const std::string& end) const;
   // After the end of the command: ends what it has left, and writes its output to the log.
   void finish(const Root& root, const wire::agent::ProcessSpec& spec);
 

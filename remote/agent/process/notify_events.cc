@@ -41,6 +41,9 @@ constexpr auto kClosedWords = std::to_array<std::string_view>(
     {"closed by peer", "closed the connection", "Connection reset", "Connection refused",
      "Broken pipe", "is broken", "was restarted", "no program listens", " lost at step "});
 
+// The peer has ended, and a process of another job has its port.
+constexpr std::string_view kPortTaken = "it serves another job";
+
 // Whether `text` has `part`, not followed by a digit: "trainer-1" is not in "trainer-12".
 bool has_name_of(std::string_view text, std::string_view part) {
   for (std::size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) {
@@ -64,6 +67,20 @@ bool is_of_another(std::string_view message, std::string_view name) {
       return true;
   }
   return false;
+}
+
+// Whether the stop of the rest of a failed job may have caused this end. If not, the process may be
+// the one that failed: its supervisor was late.
+bool is_end_of_rest(const wire::agent::ProcessSpec& spec, const RunEnd& end) {
+  if (!end.is_stopped_as_rest || end.has_ended_before_stop) return false;
+  if (!end.hang.empty() || end.out_of_memory_bytes > 0) return false;
+  if (WIFSIGNALED(end.wait_status)) {
+    const int signal = WTERMSIG(end.wait_status);
+    return signal == SIGTERM || signal == SIGKILL;
+  }
+  const int code = WEXITSTATUS(end.wait_status);
+  return spec.program().empty() || code == 0 || code == static_cast<int>(Errc::kResumable) ||
+         code == static_cast<int>(Errc::kInterrupted);
 }
 
 std::string whole_seconds(Duration time) {
@@ -103,7 +120,7 @@ std::string_view name_of(NotifyEvent event) {
 // Ends.
 
 EndKind kind_of(const wire::agent::ProcessSpec& spec, const RunEnd& end) {
-  if (end.is_ordered) return EndKind::kOrdered;
+  if (end.is_ordered || is_end_of_rest(spec, end)) return EndKind::kOrdered;
   if (WIFSIGNALED(end.wait_status)) return EndKind::kFailure;
   const int code = WEXITSTATUS(end.wait_status);
   if (code == 0) return EndKind::kDone;
@@ -112,6 +129,7 @@ EndKind kind_of(const wire::agent::ProcessSpec& spec, const RunEnd& end) {
   if (is_own_program) return EndKind::kFailure;
   const std::string message = end.failure ? end.failure->message() : "";
   if (is_of_another(message, spec.name())) return EndKind::kConsequence;
+  if (message.find(kPortTaken) != message.npos) return EndKind::kConsequence;
   if (code != static_cast<int>(Errc::kUnreachable)) return EndKind::kFailure;
   const bool is_silent = std::ranges::any_of(
       end.silent_peers, [&](const std::string& peer) { return has_name_of(message, peer); });

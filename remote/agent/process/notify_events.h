@@ -26,7 +26,10 @@ struct RunEnd {
   std::optional<wire::Failure> failure = {};  // as the process reported it
   // Peers whose heartbeats had stopped: "trainer 1".
   std::vector<std::string> silent_peers = {};
-  bool is_ordered = false;    // a person asked for it
+  bool is_ordered = false;  // a person asked for it
+  // paddlectl stopped the rest of a failed job, or would have: the process had ended before.
+  bool is_stopped_as_rest = false;
+  bool has_ended_before_stop = false;
   bool is_shut_down = false;  // the supervisor received SIGTERM
 };
 

@@ -120,7 +120,7 @@ ProcStat process_of(const Record& record) {
 }
 
 // spares_notices: leaves the supervisors of ended processes, which may still run a command of
-// [notify]. Without it, the command ends with its supervisor.
+// [notify]. Without it, the commands end, too.
 Status end_records(const Root& root, const std::vector<Record>& records, Duration grace,
                    bool spares_notices, std::size_t& ended) {
   const auto members = [&] { return members_of(root, records); };
@@ -128,19 +128,38 @@ Status end_records(const Root& root, const std::vector<Record>& records, Duratio
   const auto supervisors = [&] {
     std::vector<Record> to_end = records;
     std::erase_if(to_end, [&](const Record& record) {
-      if (spares_notices && record.exit && record.spec.has_notify()) return true;
       const auto folder = process_folder(record.spec.job(), record.spec.name());
+      const bool has_ended = record.exit || (folder && has_record(root, *folder, "exit"));
+      if (spares_notices && has_ended && record.spec.has_notify()) return true;
       return folder && is_end_in_memory(root, *folder);
     });
     return supervisors_of(to_end);
   };
+  // Those whose supervisors were killed.
+  const auto notices = [&] {
+    std::vector<ProcStat> found;
+    for (const Record& record : records) {
+      const auto some = notices_of(root, record.spec.job() + "/" + record.spec.name() + "/");
+      found.insert(found.end(), some.begin(), some.end());
+    }
+    return found;
+  };
   std::size_t supervisors_ended = 0;
   if (end_processes(members, grace, ended) &&
       end_processes(supervisors, kSupervisorGrace, supervisors_ended) &&
-      end_processes(members, Duration::zero(), ended)) {
+      end_processes(members, Duration::zero(), ended) &&
+      (spares_notices || end_processes(notices, Duration::zero(), supervisors_ended))) {
     return {};
   }
   return Error{Errc::kResource, "some processes cannot be ended, even by SIGKILL", ""};
+}
+
+// Whether the process has ended, and its supervisor has not noticed it yet.
+bool is_ended_unnoticed(const Record& record) {
+  const ProcStat process = process_of(record);
+  ProcStat stat;
+  return read_stat(process.pid, stat) && stat.start_ticks == process.start_ticks &&
+         !is_alive(process.pid, process.start_ticks);
 }
 
 // Records the stop request for each running process that it names. If the request asks
@@ -159,8 +178,9 @@ Result<std::vector<Record>> note_stop(const Root& root, const wire::agent::StopR
     if (record.exit || !supervisor_alive(record)) continue;
     PADDLE_TRY(const SafePath folder, process_folder(record.spec.job(), record.spec.name()));
     const bool was_asked = requested_stop(root, folder) != StopMode::kNone;
-    PADDLE_TRY_STATUS(write_stop_request(
-        root, folder, request.ask() ? StopMode::kSave : StopMode::kNow, request.by()));
+    PADDLE_TRY_STATUS(write_stop_request(root, folder,
+                                         request.ask() ? StopMode::kSave : StopMode::kNow,
+                                         request.by(), is_ended_unnoticed(record)));
     // No error if the process has just ended.
     if (request.ask() && !was_asked) send_signal(process_of(record), SIGTERM);
   }
@@ -247,6 +267,11 @@ Status stop_processes(const Root& root, const wire::agent::StopRequest& request)
   return {};
 }
 
+void end_notices(const Root& root, const std::string& job) {
+  std::size_t ended = 0;
+  end_processes([&] { return notices_of(root, job + "/"); }, Duration::zero(), ended);
+}
+
 Result<wire::agent::LeftoversReply> find_leftovers(const Root& root) {
   PADDLE_TRY(std::vector<Record> records, read_records(root, ""));
   PADDLE_TRY(const std::vector<std::string> jobs, names_in(root, "jobs"));
@@ -259,6 +284,10 @@ Result<wire::agent::LeftoversReply> find_leftovers(const Root& root) {
   std::set<pid_t> known;
   for (const ProcStat& process : members_of(root, records)) known.insert(process.pid);
   for (const ProcStat& process : supervisors_of(records)) known.insert(process.pid);
+  for (const Record& record : records) {
+    const std::string label = record.spec.job() + "/" + record.spec.name() + "/";
+    for (const ProcStat& process : notices_of(root, label)) known.insert(process.pid);
+  }
   for (const ProcStat& process : processes_below(root)) {
     // Skips agents, which end with their channels, and supervisors that have just started and have
     // no record yet; both run the agent's program. A process without a program has ended meanwhile.
@@ -285,6 +314,7 @@ Status restart_processes(const Root& root, const wire::agent::RestartRequest& re
     }
     // An ended process may still have a supervisor, which ends its leftover children.
     if (record->exit || !supervisor_alive(*record)) {
+      forget_event(root, request.job(), failed_event(record->spec));
       PADDLE_TRY_STATUS(start_process(root, record->spec));
       continue;
     }

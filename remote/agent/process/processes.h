@@ -23,6 +23,9 @@ Status restart_processes(const Root& root, const wire::agent::RestartRequest& re
 // and their descendants. Returns when none is left; kResource when one cannot be ended.
 Status stop_processes(const Root& root, const wire::agent::StopRequest& request);
 
+// Kills the commands of [notify] of a removed job whose supervisors were killed.
+void end_notices(const Root& root, const std::string& job);
+
 // Processes of ours that belong to no running job (except agents and supervisors), and the folders
 // of jobs that do not run.
 Result<wire::agent::LeftoversReply> find_leftovers(const Root& root);

@@ -32,6 +32,7 @@ constexpr const char* kNotice = "notice";
 constexpr const char* kGpus = "gpus";
 constexpr const char* kRestartOrder = "restart";
 constexpr const char* kStop = "stop";
+constexpr const char* kNotifyPart = "notify.";  // of the mark of a command
 constexpr std::array<const char*, 5> kVital{"incarnation", "pid", "exit", kNotice, kStop};
 constexpr std::size_t kRoomBytes = 4096;
 // The files that may be in memory. The specification is not among them: no process is started while
@@ -199,6 +200,21 @@ std::string process_mark(const Root& root, const std::string& job, const std::st
   return root.path + ":" + job + "/" + name;
 }
 
+std::string notify_name(const std::string& process, pid_t supervisor) {
+  return process + "/" + kNotifyPart + std::to_string(supervisor);
+}
+
+std::vector<ProcStat> notices_of(const Root& root, const std::string& label) {
+  std::vector<ProcStat> found = own_processes();
+  std::erase_if(found, [&](const ProcStat& process) {
+    const std::string mark = environment_of(process.pid, kProcessVariable);
+    const std::size_t last = mark.rfind('/');
+    return last == mark.npos || !mark.starts_with(root.path + ":" + label) ||
+           !std::string_view(mark).substr(last + 1).starts_with(kNotifyPart);
+  });
+  return found;
+}
+
 Status write_record(const Root& root, const SafePath& folder, const char* file,
                     const google::protobuf::MessageLite& message) {
   PADDLE_TRY(const SafePath path, SafePath::parse(folder.str() + "/" + file));
@@ -281,6 +297,10 @@ bool claim_event(const Root& root, const std::string& job, std::string_view even
   return true;
 }
 
+std::string failed_event(const wire::agent::ProcessSpec& spec) {
+  return "failed-" + std::to_string(spec.run());
+}
+
 void forget_event(const Root& root, const std::string& job, std::string_view event) {
   if (const auto folder = open_folder(root, "jobs/" + job + "/events"))
     ::unlinkat(folder->get(), std::string(event).c_str(), 0);
@@ -324,12 +344,18 @@ UniqueFd lock_stop_requests(const Root& root, const std::string& job) {
   return *std::move(folder);
 }
 
+bool is_stop_late(const Root& root, const SafePath& folder) {
+  const auto request = read_message<wire::agent::StopRequest>(root, folder, kStop);
+  return request && request->is_late();
+}
+
 Status write_stop_request(const Root& root, const SafePath& folder, StopMode mode,
-                          const std::string& by) {
+                          const std::string& by, bool is_late) {
   if (requested_stop(root, folder) >= mode) return {};
   wire::agent::StopRequest record;
   record.set_ask(mode == StopMode::kSave);
   record.set_by(by);
+  record.set_is_late(is_late);
   return write_record(root, folder, kStop, record);
 }
 

@@ -20,6 +20,12 @@ namespace paddle::agent {
 // "<root>:<job>/<name>".
 constexpr const char* kProcessVariable = "PADDLECTL_PROCESS";
 std::string process_mark(const Root& root, const std::string& job, const std::string& name);
+// The name in the mark of a command of [notify] that this supervisor runs for `process`. A stop of
+// the process does not end the command, and other supervisors do not take it for theirs.
+std::string notify_name(const std::string& process, pid_t supervisor);
+// The running commands of [notify], and what they have started, under any supervisor. `label`:
+// "<job>/" or "<job>/<process>/".
+std::vector<ProcStat> notices_of(const Root& root, const std::string& label);
 
 struct Record {
   wire::agent::ProcessSpec spec;
@@ -68,9 +74,11 @@ enum class StopMode { kNone, kSave, kNow };
 StopMode requested_stop(const Root& root, const SafePath& folder);
 // `by` of the request, or "".
 std::string stop_requested_by(const Root& root, const SafePath& folder);
-// Replaces a weaker request. `by`: as in a StopRequest.
+// Whether the process had ended before the request.
+bool is_stop_late(const Root& root, const SafePath& folder);
+// Replaces a weaker request. `by`, `is_late`: as in a StopRequest.
 Status write_stop_request(const Root& root, const SafePath& folder, StopMode mode,
-                          const std::string& by);
+                          const std::string& by, bool is_late = false);
 // Locks the stop requests of a job. An agent holds the lock from reading the pids of the job until
 // it has recorded its request and sent the signals; a supervisor holds it from recording a new pid
 // until it has read the request. So a process that is asked to save receives one SIGTERM, even if
@@ -85,6 +93,8 @@ bool is_restart_ordered(const Root& root, const SafePath& folder, std::uint32_t 
 // The file jobs/<job>/events/<event> keeps the time of the latest claim.
 bool claim_event(const Root& root, const std::string& job, std::string_view event,
                  Duration interval);
+// The event of claim_event() for a failure: one notice from each node and run of the job.
+std::string failed_event(const wire::agent::ProcessSpec& spec);
 // Forgets the claims of an event.
 void forget_event(const Root& root, const std::string& job, std::string_view event);
 void remove_record(const Root& root, const SafePath& folder, const char* file);

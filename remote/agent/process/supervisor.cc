@@ -168,6 +168,7 @@ class Supervisor {
   void notify(NotifyEvent event, const std::string& text, const std::string& cause = "");
   void notify_restart();
   void notify_end();
+  bool are_notices_over() const;
   // Runs the commands that are left. Other supervisors of the process may start before that.
   void finish_notices();
 
@@ -247,6 +248,10 @@ void Supervisor::run(const Environment& environment) {
   record.set_out_of_memory_bytes(out_of_memory_bytes_);
   const auto written = write_record(root_, folder_, "exit", record);
   if (!written) log_line("cannot write the exit record: " + written.error().message);
+  // A stop of the rest of the job may have sent them, because it found no exit record.
+  read_signals();
+  is_end_requested_ = false;
+  reap();
   end_leftovers();
   wipe_unneeded_keys(root_, spec_.job());
   keep_end();
@@ -578,10 +583,13 @@ RunEnd Supervisor::run_end() const {
       .wait_status = wait_status_, .hang = hang_, .out_of_memory_bytes = out_of_memory_bytes_};
   const auto& latest = notices_.latest();
   if (latest && latest->phase() == wire::PHASE_FAILED) end.failure = latest->failure();
-  end.is_ordered = requested_stop(root_, folder_) != StopMode::kNone &&
-                   stop_requested_by(root_, folder_) != kTimeLimit;
+  const StopMode stop = requested_stop(root_, folder_);
+  const std::string by = stop_requested_by(root_, folder_);
+  end.is_stopped_as_rest = stop == StopMode::kNow && by.empty();
+  end.has_ended_before_stop = is_stop_late(root_, folder_);
+  end.is_ordered = stop != StopMode::kNone && by != kTimeLimit && !end.is_stopped_as_rest;
   end.silent_peers = silent_peers_;
-  end.is_shut_down = is_end_requested_;
+  end.is_shut_down = is_end_requested_ && !end.is_stopped_as_rest;
   return end;
 }
 
@@ -620,22 +628,29 @@ void Supervisor::notify_end() {
   }
   const std::string cause = cause_of(end);
   // Another process of the job on this node may have failed first.
-  if (notifier_.wants(*event) && claim_event(root_, spec_.job(), name_of(*event), Duration::max()))
+  if (notifier_.wants(*event) &&
+      claim_event(root_, spec_.job(), failed_event(spec_), Duration::max()))
     notify(*event, fmt::format("has failed: {} {}", spec_.name(), cause), cause);
+}
+
+bool Supervisor::are_notices_over() const {
+  if (is_end_requested_) return true;
+  const auto record = read_record(root_, spec_.job(), spec_.name());
+  if (!record || record->pid.supervisor() != ::getpid()) return true;
+  // The stop of the rest of a failed job leaves them.
+  return requested_stop(root_, folder_) == StopMode::kNow &&
+         !stop_requested_by(root_, folder_).empty();
 }
 
 // INVARIANT: a command never keeps a job from ending, from starting again or from being removed.
 // The exit record is written, and the lock of the next supervisor is free. SIGTERM, of stop --now
-// or teardown, and the removal of the records end the command.
+// or teardown, another supervisor of the process, and the removal of the records end the command.
 void Supervisor::finish_notices() {
   lock_.reset();
-  is_end_requested_ = false;
   notifier_.hurry();
   TimePoint give_up = TimePoint::max();
   while (!notifier_.is_idle() && now() < give_up) {
-    const bool is_over = is_end_requested_ || !has_record(root_, folder_, "spec") ||
-                         requested_stop(root_, folder_) == StopMode::kNow;
-    if (is_over && give_up == TimePoint::max()) {
+    if (give_up == TimePoint::max() && are_notices_over()) {
       notifier_.end();
       give_up = now() + kNotifierGrace;
     }
@@ -716,7 +731,7 @@ void Supervisor::end_leftovers() {
 // supervisor waits until the disk accepts it, or until a SIGTERM after the first kLateSignals.
 void Supervisor::keep_end() {
   const TimePoint until = now() + kLateSignals;
-  is_end_requested_ = false;
+  bool was_requested = is_end_requested_;  // for finish_notices()
   const auto has_to_wait = [&] {
     return !move_records_to_disk(root_, folder_, spec_.job()) && is_end_in_memory(root_, folder_) &&
            (now() < until || !is_end_requested_);
@@ -727,9 +742,11 @@ void Supervisor::keep_end() {
     ::poll(&signals, 1, kKeepPeriodMs);
     is_end_requested_ = false;
     read_signals();
+    was_requested = was_requested || is_end_requested_;
     reap();
     step_notifier();
   } while (has_to_wait());
+  is_end_requested_ = was_requested;
   wipe_unneeded_keys(root_, spec_.job());  // the first wipe may have failed, too
 }
 
@@ -879,14 +896,21 @@ void report_start(const Status& started, UniqueFd& status) {
   status.reset();
 }
 
+// Kills the commands of [notify] that an earlier supervisor of the process has left.
+void kill_commands(const Root& root, const wire::agent::ProcessSpec& spec) {
+  for (const ProcStat& process : notices_of(root, spec.job() + "/" + spec.name() + "/"))
+    send_signal(process, SIGKILL);
+}
+
 int supervise_first(const Supervision& supervision, UniqueFd& status) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  auto supervisor = make_supervisor(
-      supervision.root, supervision.spec, [&](const Root& root, const SafePath& folder) {
-        for (const char* file : {"pid", "exit", "stop"}) remove_record(root, folder, file);
-        forget_event(root, supervision.spec.job(), name_of(NotifyEvent::kFailed));
-        return write_record(root, folder, "spec", supervision.spec);
-      });
+  auto supervisor = make_supervisor(supervision.root, supervision.spec,
+                                    [&](const Root& root, const SafePath& folder) {
+                                      for (const char* file : {"pid", "exit", "stop"})
+                                        remove_record(root, folder, file);
+                                      kill_commands(root, supervision.spec);
+                                      return write_record(root, folder, "spec", supervision.spec);
+                                    });
   Status started = supervisor ? Status() : Status(supervisor.error());
   if (supervisor) {
     supervisor->set_guard(supervision.guard);
@@ -905,6 +929,7 @@ int supervise_next(const Supervision& supervision) {
   std::optional<Record> before;
   auto supervisor = make_supervisor(
       supervision.root, supervision.spec, [&](const Root& root, const SafePath&) -> Status {
+        kill_commands(root, supervision.spec);
         before = read_record(root, supervision.spec.job(), supervision.spec.name());
         return before ? Status() : Status(Error{Errc::kData, "no record of the process", ""});
       });

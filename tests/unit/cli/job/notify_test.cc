@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -50,6 +51,10 @@ TEST_F(NotifyTest, TheProgramMustBeAnExecutableFileThatIsPushed) {
   EXPECT_NE(check("./tell", ignored).error().message.find("'tell' is not pushed"),
             std::string::npos);
   EXPECT_TRUE(check("mailx", ignored)) << "a program of the nodes";
+  EXPECT_TRUE(check("/usr/bin/mailx", ignored));
+  EXPECT_NE(check("bin/tell", ignored).error().message.find("has no file 'bin/tell'"),
+            std::string::npos)
+      << "a path without ./ is one in the workspace, too";
   EXPECT_TRUE(check_notify({}, folder_.path(), {}, ignored));
 }
 
@@ -66,6 +71,8 @@ TEST_F(NotifyTest, TheUsersFileCountsWhereTheJobHasNone) {
   EXPECT_EQ((*users)->files,
             (std::map<std::string, std::string>{{"./tell", folder_.path() + "/tell"}}));
   EXPECT_FALSE(*find_notify({}, folder_.path() + "/none.toml"));
+  ASSERT_EQ(::symlink("nowhere", (folder_.path() + "/link.toml").c_str()), 0);
+  EXPECT_FALSE(find_notify({}, folder_.path() + "/link.toml"));
   EXPECT_FALSE(*find_notify({}, ""));
 }
 

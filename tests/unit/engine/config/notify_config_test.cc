@@ -40,6 +40,11 @@ TEST_F(JobConfigTest, MistakesInNotifyNameTheirLine) {
             "job.toml:35:6: unknown event 'fialed', did you mean 'failed'?");
   EXPECT_EQ(with("command = []"), "job.toml:34:11: 'command' names no program");
   EXPECT_EQ(with("command = [\"\"]"), "job.toml:34:11: 'command' names no program");
+  for (const char* name : {"  ", ".", ".."})
+    EXPECT_EQ(with("command = [\"" + std::string(name) + "\"]"),
+              "job.toml:34:11: 'command' names no program");
+  EXPECT_EQ(with("command = [\"x\", \"a\\u0000b\"]"),
+            "job.toml:34:11: an argument holds a NUL byte");
   EXPECT_NE(with("on = [\"done\"]").find("[notify] has no 'command'"), std::string::npos);
   EXPECT_EQ(with("command = [\"x\"]\ntimeout = \"6m\""),
             "job.toml:35:11: 'timeout' is '6m', but must be from 1 s to 300 s");

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -42,6 +43,17 @@ TEST(LogFile, ReaderSeesOneSequenceAcrossRotations) {
   EXPECT_EQ(oldest->size, written.size());
   EXPECT_LE(std::filesystem::file_size(folder / "jobs/log"), 10U);
   EXPECT_LE(std::filesystem::file_size(folder / "jobs/log.1"), 10U);
+}
+
+// Opening a FIFO waits for its other end.
+TEST(LogFile, AFifoInPlaceOfALogIsRefused) {
+  const test::TemporaryFolder folder;
+  auto root = open_root(folder.path());
+  ASSERT_TRUE(root) << root.error().message;
+  ASSERT_EQ(::mkfifo((folder / "log").c_str(), 0600), 0);
+  EXPECT_FALSE(LogWriter::open(*root, "log"));
+  const UniqueFd reader(::open((folder / "log").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  EXPECT_FALSE(LogWriter::open(*root, "log"));
 }
 
 // A supervisor holds the lock on the folder of its process's record as long as it lives.

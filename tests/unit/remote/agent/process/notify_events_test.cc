@@ -70,6 +70,36 @@ TEST(NotifyEvents, AnEndThatAPersonAskedForIsNoFailure) {
   EXPECT_EQ(event_of_end(spec_of("trainer-0"), end), std::nullopt);
 }
 
+// The supervisor of the process that failed may be late: paddlectl stops the rest of the job
+// before.
+TEST(NotifyEvents, AStopOfTheRestHidesNoFailure) {
+  const auto rest = [](RunEnd end) {
+    end.is_stopped_as_rest = true;
+    return end;
+  };
+  const auto spec = spec_of("trainer-1");
+  for (const int status : {SIGTERM, SIGKILL, 0, 75 << 8, 130 << 8}) {
+    EXPECT_EQ(event_of_end(spec, rest({.wait_status = status})), std::nullopt) << status;
+    EXPECT_EQ(event_of_end(spec_of("trainer-0"), rest({.wait_status = status})), std::nullopt);
+  }
+  EXPECT_EQ(event_of_end(spec, rest(exit_with(4, "closed by peer"))), std::nullopt);
+  EXPECT_EQ(event_of_end(spec_of("trainer-1", false), rest(exit_with(1))), std::nullopt)
+      << "its answer to SIGTERM";
+  EXPECT_EQ(event_of_end(spec, rest(exit_with(6, "data/x:3: no label"))), NotifyEvent::kFailed);
+  EXPECT_EQ(event_of_end(spec, rest({.wait_status = SIGSEGV})), NotifyEvent::kFailed);
+  EXPECT_EQ(event_of_end(spec, rest({.wait_status = SIGKILL, .hang = "no response for 60 s"})),
+            NotifyEvent::kFailed);
+  EXPECT_EQ(event_of_end(spec, rest({.wait_status = SIGKILL, .has_ended_before_stop = true})),
+            NotifyEvent::kFailed);
+}
+
+TEST(NotifyEvents, AnotherJobOnThePortOfAPeerIsAConsequence) {
+  EXPECT_EQ(
+      event_of_end(spec_of("trainer-0"),
+                   exit_with(7, "pserver dense port 0 (h:1): refused: it serves another job")),
+      std::nullopt);
+}
+
 // A node that is gone cannot report its loss.
 TEST(NotifyEvents, ALostNodeIsReportedByTrainer0OrByTheWitness) {
   const RunEnd lost = exit_with(4, "lost trainer-12: its machine has not answered for 10.0 s");

@@ -1,5 +1,7 @@
 // The command of [notify] as a real supervisor runs it: it never hurts the process or outlives the
 // job.
+#include <signal.h>
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -72,6 +74,13 @@ class NotifyTest : public AgentTest {
   static bool is_gone(const std::string& mark) {
     return waits_until([&] { return !runs(mark); });
   }
+  wire::agent::PidRecord record_of(const std::string& name) const {
+    wire::agent::PidRecord record;
+    EXPECT_TRUE(
+        record.ParseFromString(file_content(node_.root + "/jobs/job-1/proc/" + name + "/pid")));
+    return record;
+  }
+  pid_t supervisor_of(const std::string& name) const { return record_of(name).supervisor(); }
   bool exists(const std::string& name) const {
     return std::filesystem::exists(node_.root + "/jobs/job-1/" + name);
   }
@@ -181,6 +190,109 @@ TEST_F(NotifyTest, ACommandThatIsMissingOrFailsIsInTheLog) {
             "cannot execute ./none: No such file or directory\npaddlectl: exited with code 127\n");
   ASSERT_TRUE(agent->start(notifying(*agent, "exit 0", "exit 1")));
   wait_file(log_of(missing), "paddlectl: exited with code 1\n");
+  missing.notify.arguments = {"no-such-program"};
+  ASSERT_TRUE(agent->start(missing));
+  wait_file(log_of(missing), "cannot execute no-such-program: No such file or directory\n");
+}
+
+// A process whose killed parent had started it last is found by another look.
+TEST_F(NotifyTest, ACommandThatStartsProcessesAllTheTimeLeavesNone) {
+  const auto agent = connect_agent();
+  const ProcessSpec spec = notifying(
+      *agent, "exit 0",
+      "for i in 1 2 3; do setsid sh -c 'while :; do setsid sleep 26457513 & sleep 0.002; done' & "
+      "done; sleep 0.3");
+  ASSERT_TRUE(agent->start(spec));
+  wait_file(log_of(spec), "paddlectl: done\n");
+  EXPECT_TRUE(is_gone("26457513"));
+}
+
+TEST_F(NotifyTest, AnotherStartEndsTheCommandOfTheEarlierOneAndOnlyThat) {
+  const auto agent = connect_agent();
+  ASSERT_TRUE(
+      agent->start(notifying(*agent, "exit 3", "touch ../runs; setsid sleep 22360679 & sleep 99")));
+  wait_end(*agent, "job-1", "trainer-0");
+  ASSERT_TRUE(waits_until([&] { return exists("runs"); }));
+  ASSERT_TRUE(agent->start(notifying(*agent, "exit 0", "sleep 3; echo whole > ../second")));
+  EXPECT_TRUE(is_gone("22360679"));
+  wait_file("second", "whole");
+}
+
+// Nothing else ends what its command has started.
+TEST_F(NotifyTest, TheCommandOfAKilledSupervisorIsEndedWithTheJob) {
+  const auto agent = connect_agent();
+  const auto begin = [&] {
+    std::filesystem::remove(node_.root + "/jobs/job-1/runs");
+    ASSERT_TRUE(agent->start(
+        notifying(*agent, "exit 0", "setsid sleep 24494897 & touch ../runs; exec sleep 99")));
+    wait_end(*agent, "job-1", "trainer-0");
+    ASSERT_TRUE(waits_until([&] { return exists("runs"); }));
+    ASSERT_EQ(::kill(supervisor_of("trainer-0"), SIGKILL), 0);
+  };
+  begin();
+  ASSERT_TRUE(agent->start(notifying(*agent, "exit 0", "true")));
+  EXPECT_TRUE(is_gone("24494897")) << "another start";
+  begin();
+  ASSERT_TRUE(
+      agent->claim_job({.job = "job-1", .claim = {JobCommand::kStopNow, "alice@laptop, pid 12"}}));
+  ASSERT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(5)));
+  EXPECT_TRUE(is_gone("24494897")) << "stop --now";
+  ASSERT_TRUE(agent->release_job("job-1"));
+  begin();
+  ASSERT_TRUE(agent->remove("jobs/job-1"));
+  EXPECT_TRUE(is_gone("24494897")) << "rm";
+}
+
+TEST_F(NotifyTest, ACommandThatRunsIsNoLeftover) {
+  const auto agent = connect_agent();
+  ASSERT_TRUE(agent->start(
+      notifying(*agent, "exit 3", "setsid sleep 28284271 & touch ../runs; exec sleep 28284271")));
+  wait_end(*agent, "job-1", "trainer-0");
+  ASSERT_TRUE(waits_until([&] { return exists("runs"); }));
+  const auto found = agent->leftovers();
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->process_count(), 0U) << found->DebugString();
+}
+
+// A stop without a claim is that of the rest of a failed job. It finds the failed process first.
+TEST_F(NotifyTest, ALateSupervisorReportsTheFailureThoughTheRestIsStopped) {
+  const auto agent = connect_agent();
+  const ProcessSpec spec =
+      notifying(*agent, "echo up; exec sleep 1000", "sleep 1; cat >> ../said", "trainer-1");
+  ASSERT_TRUE(agent->start(spec));
+  wait_log(*agent, spec.log, "up\n");
+  wire::agent::PidRecord record = record_of("trainer-1");
+  ASSERT_EQ(::kill(record.supervisor(), SIGSTOP), 0);
+  ASSERT_EQ(::kill(record.pid(), SIGKILL), 0);
+  std::thread later([&] {
+    EXPECT_TRUE(waits_until([&] { return exists("proc/trainer-1/stop"); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    ::kill(record.supervisor(), SIGCONT);
+  });
+  EXPECT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(5)));
+  later.join();
+  const std::string said = wait_file("said", "\"failed\"");
+  EXPECT_NE(said.find("\"cause\":\"killed by signal 9 (Killed)\""), std::string::npos) << said;
+}
+
+// Another process of the node that starts, or starts again, forgets no failure of the run.
+TEST_F(NotifyTest, ANodeReportsOneFailureOfARun) {
+  const auto agent = connect_agent();
+  const auto fail = [&](const char* name, std::uint64_t run) {
+    ProcessSpec spec = notifying(*agent, "exit 3", "cat >> ../said", name);
+    spec.run = run;
+    ASSERT_TRUE(agent->start(spec));
+    wait_end(*agent, "job-1", name);
+    EXPECT_TRUE(is_gone(std::string("supervise") + '\0' + node_.root));
+  };
+  const auto count = [&] {
+    return std::ranges::count(file_content(node_.root + "/jobs/job-1/said"), '\n');
+  };
+  fail("trainer-0", 1);
+  fail("trainer-1", 1);
+  EXPECT_EQ(count(), 1);
+  fail("trainer-0", 2);
+  EXPECT_EQ(count(), 2);
 }
 
 // Nobody has to wait for a command: the job has ended, can be started again, and be torn down.
