@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <filesystem>
-#include <set>
+#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -60,15 +60,19 @@ std::vector<std::string> jobs_here(const std::string& output) {
   return names;
 }
 
+// The processes of jobs that the nodes were asked for, by job.
+using SeenJobs = std::map<std::string, std::vector<ProcessOnNode>>;
+
 // Adds the jobs of the cluster's nodes that have the tags, by the time of their start.
 Status add_from_nodes(Context& context, const CompareOptions& options, const ClusterSpec& cluster,
-                      std::vector<std::string>& names) {
+                      std::vector<std::string>& names, SeenJobs& seen) {
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.target.on));
   ClusterSession session = ClusterSession::find(context, cluster, nodes);
   session.forgive_absent();
   (void)leave_out_as_up_did(context, session, cluster, options.target);
   for (const ProcessOnNode& process : session.processes("")) {
     const Member& member = session.members()[process.member];
+    seen[process.status.job].push_back(process);
     if (process.status.name != "trainer-0" || !member.client) continue;
     if (has_all(record_on_node(*member.client, process.status.job), options.tags))
       add_name(process.status.job, names);
@@ -78,7 +82,7 @@ Status add_from_nodes(Context& context, const CompareOptions& options, const Clu
 
 // The jobs to compare. kUsage: none is named, or none has the tags.
 Result<std::vector<std::string>> names_of(Context& context, const CompareOptions& options,
-                                          const std::string& output) {
+                                          const std::string& output, SeenJobs& seen) {
   std::vector<std::string> names;
   for (const std::string& job : options.jobs) {
     PADDLE_TRY_STATUS(check_job_name(job));
@@ -96,7 +100,7 @@ Result<std::vector<std::string>> names_of(Context& context, const CompareOptions
   }
   // Without a cluster, the jobs here are all there are.
   const auto cluster = choose_cluster(context.directory, options.target.cluster);
-  const Status asked = cluster ? add_from_nodes(context, options, *cluster, names)
+  const Status asked = cluster ? add_from_nodes(context, options, *cluster, names, seen)
                        : options.target.cluster.empty() ? Status()
                                                         : Status(cluster.error());
   if (names.size() == named) {
@@ -139,11 +143,13 @@ Error missing_job(const Context& context, const std::string& job, const std::str
 
 // The job as its folder has it, after a fetch if that is not all.
 Result<ComparedJob> find_compared(Context& context, const CompareOptions& options,
-                                  const std::string& output, const std::string& job) {
+                                  const std::string& output, const std::string& job,
+                                  SeenJobs& seen) {
   PADDLE_TRY_STATUS(check_output_folder(context, output, job, "choose another --output"));
   const std::string folder = output + "/" + job;
   auto record = read_job_record(folder, job);
-  if (record && is_whole_record(folder, *record)) return compared_job(*record);
+  if (record && is_whole_record(folder, *record) && is_record_of(*record, seen[job]))
+    return compared_job(*record);
   if (Status fetched = fetch_job(context, options, output, job); !fetched) {
     if (!record) return missing_job(context, job, output, std::move(fetched).error());
     context.console.note(
@@ -205,7 +211,8 @@ Status run_compare(Context& context, const CompareOptions& options) {
     return Error{Errc::kUsage, "--csv - and --json both write to stdout", "choose one of them"};
   const std::string output =
       (fs::path(context.directory) / options.output).lexically_normal().string();
-  PADDLE_TRY(const std::vector<std::string> names, names_of(context, options, output));
+  SeenJobs seen;
+  PADDLE_TRY(const std::vector<std::string> names, names_of(context, options, output, seen));
   if (names.size() > kComparedJobsMax) {
     return Error{Errc::kUsage, fmt::format("{} jobs are too many to compare", names.size()),
                  fmt::format("name {} at most", kComparedJobsMax)};
@@ -213,7 +220,7 @@ Status run_compare(Context& context, const CompareOptions& options) {
   std::vector<ComparedJob> jobs;
   for (const std::string& name : names) {
     if (context.interrupted()) return Error{Errc::kInterrupted, "interrupted", ""};
-    PADDLE_TRY(ComparedJob job, find_compared(context, options, output, name));
+    PADDLE_TRY(ComparedJob job, find_compared(context, options, output, name, seen));
     jobs.push_back(std::move(job));
   }
   const Comparison comparison = compare(std::move(jobs));

@@ -423,6 +423,8 @@ JobSettings settings_of(const Context& context, const TrainOptions& options,
   settings.pservers = static_cast<std::uint32_t>(placement.pservers.size());
   settings.gpus = options.plan.gpus;
   settings.on = options.plan.target.on;
+  settings.from = options.from;
+  if (settings.from.empty() && previous.settings) settings.from = previous.settings->from;
   settings.restarts = options.restarts.value_or(0);
   settings.stall_restarts_after = options.stall_restarts_after;
   for (const auto& [name, value] : environment) settings.variables.push_back(name);
@@ -851,18 +853,27 @@ OptionList train_options(TrainOptions& options) {
   return list;
 }
 
-Result<CheckedTraining> check_training(Context& context, const TrainOptions& options) {
+Result<CheckedTraining> check_training(Context& context, const TrainOptions& options,
+                                       const Placement* known) {
   PADDLE_TRY(const auto environment, read_environment(context, options, nullptr));
   PADDLE_TRY(const JobNodes nodes, nodes_of_job(context, options.plan.target));
   PADDLE_TRY_STATUS(check_stall_limit(options.stall_restarts_after, options.restarts.value_or(0)));
   const JobSource& source = options.plan.source;
   PADDLE_TRY(config::ResolvedJob job, resolve_job(context, source));
-  PADDLE_TRY(const Placement placement,
-             place(context, nodes.cluster, options.plan, job.config, environment, true));
+  Placement placement;
+  if (known != nullptr) {
+    placement = *known;
+  } else {
+    PADDLE_TRY(placement,
+               place(context, nodes.cluster, options.plan, job.config, environment, true));
+  }
   PADDLE_TRY(const Workspace workspace, check_job(context, source, job, placement));
   const auto plan = describe_placement(context, source, nodes.cluster, placement, workspace);
   if (!plan && plan.error().code == Errc::kUsage) return plan.error();
-  return CheckedTraining{std::move(job), nodes.cluster, nodes.chosen};
+  JobSettings settings =
+      settings_of(context, options, PreviousRun(), job, placement, workspace, environment);
+  return CheckedTraining{std::move(job), nodes.cluster, nodes.chosen,
+                         placement,      workspace,     std::move(settings)};
 }
 
 Result<std::string> start_training(Context& context, const TrainOptions& typed) {

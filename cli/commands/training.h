@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "cli/cluster/cluster_file.h"
+#include "cli/cluster/placement.h"
 #include "cli/commands/command.h"
 #include "cli/commands/shared_options.h"
 #include "cli/job/check.h"
+#include "cli/job/settings.h"
+#include "cli/job/workspace.h"
 #include "engine/config/job_config.h"
 
 namespace paddle::cli {
@@ -48,10 +51,14 @@ struct CheckedTraining {
   config::ResolvedJob job;
   ClusterSpec cluster;              // with roles on the chosen nodes only
   std::vector<std::size_t> chosen;  // nodes of --on
+  Placement placement;
+  Workspace workspace;
+  JobSettings settings;  // with which it would be started, without `data`
 };
 // Checks what `train` checks before it asks a node, and prints nothing but notes. Errors are those
-// of `train`.
-Result<CheckedTraining> check_training(Context& context, const TrainOptions& options);
+// of `train`. With --gpus the nodes are asked for their GPUs, unless the placement is `known`.
+Result<CheckedTraining> check_training(Context& context, const TrainOptions& options,
+                                       const Placement* known = nullptr);
 
 // Starts the job as `train --detach` does, and returns its name.
 Result<std::string> start_training(Context& context, const TrainOptions& options);

@@ -67,6 +67,7 @@ void take_line(const Fields& line, JobSettings& settings, bool& has_start) {
     settings.pservers = line.count("pservers").value_or(0);
     settings.gpus = line.text("gpus");
     settings.on = line.text("on");
+    settings.from = line.text("from");
     settings.restarts = line.count("restarts").value_or(0);
     settings.stall_restarts_after = line.count("stall_restarts_after");
     settings.record = run_record_of([&](std::string_view key) { return line.text(key); });
@@ -169,6 +170,7 @@ std::string encode(const JobSettings& settings) {
                      {"pservers", settings.pservers},
                      {"gpus", settings.gpus},
                      {"on", settings.on},
+                     {"from", settings.from},
                      {"restarts", settings.restarts},
                      {"stall_restarts_after", settings.stall_restarts_after}};
   std::ranges::move(fields_of(settings.record), std::back_inserter(start));
@@ -236,6 +238,7 @@ std::vector<SettingChange> changes_between(const JobSettings& before, const JobS
   compare("--pservers", count_text(before.pservers), count_text(now.pservers));
   compare("--gpus", before.gpus, now.gpus);
   compare("--on", before.on, now.on);
+  compare("--from", before.from, now.from);
   compare("--restarts", count_text(before.restarts), count_text(now.restarts));
   const auto stall = [](const JobSettings& settings) {
     return settings.stall_restarts_after ? count_text(*settings.stall_restarts_after) : "";

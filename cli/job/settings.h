@@ -36,6 +36,7 @@ struct JobSettings {
   std::uint32_t pservers = 0;
   std::string gpus;  // --gpus
   std::string on;    // --on
+  std::string from;  // --from, as typed
   std::uint32_t restarts = 0;
   std::optional<std::uint32_t> stall_restarts_after;
   std::vector<std::string> variables;  // the names in --env; values stay on the nodes

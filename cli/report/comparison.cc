@@ -48,6 +48,7 @@ std::map<std::string, std::string> settings_of(const JobRecord& record) {
     const JobSettings& settings = *record.settings;
     add("--gpus", settings.gpus);
     add("--on", settings.on);
+    add("--from", settings.from);
     add("--restarts", fmt::format("{}", settings.restarts));
     if (settings.stall_restarts_after)
       add("--stall-restarts-after", fmt::format("{}", *settings.stall_restarts_after));

@@ -493,6 +493,15 @@ bool is_whole_record(const std::string& folder, const JobRecord& record) {
   return has_ended && (here || other || started <= collected);
 }
 
+bool is_record_of(const JobRecord& record, const std::vector<ProcessOnNode>& processes) {
+  return std::ranges::all_of(processes, [&](const ProcessOnNode& process) {
+    const remote::ProcessStatus& status = process.status;
+    const auto found = std::ranges::find(record.processes, status.name, &ProcessRecord::role);
+    return found != record.processes.end() && found->started_unix_ms == status.started_unix_ms &&
+           found->ended_unix_ms == (is_running(status) ? 0 : status.ended_unix_ms);
+  });
+}
+
 std::vector<StepOfLine> steps_of(const std::vector<MetricsLine>& metrics) {
   std::vector<StepOfLine> steps;
   std::uint64_t before = 0;   // batches of finished passes

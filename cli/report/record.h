@@ -160,6 +160,9 @@ Result<JobRecord> read_job_record(const std::string& folder, const std::string& 
 
 // Whether the job's folder has all that its nodes have: it has ended, and was not started since.
 bool is_whole_record(const std::string& folder, const JobRecord& record);
+// Whether the record is of the runs of these processes, as their nodes have them now: another job
+// may have had the name, or may have been continued from another machine.
+bool is_record_of(const JobRecord& record, const std::vector<ProcessOnNode>& processes);
 
 // A line of metrics with its batch number over all passes; in the line, each pass counts from 0.
 struct StepOfLine {

@@ -96,7 +96,8 @@ Json sweep_json(const Sweep& sweep, const std::vector<const Trial*>& trials,
                       {"state", name_of(trial->state)},
                       {"settings", Json::list({trial->settings.begin(), trial->settings.end()})},
                       {"value", value ? Json::number(value->value) : Json()},
-                      {"pass", value ? Json(value->pass) : Json()}}));
+                      {"pass", value ? Json(value->pass) : Json()},
+                      {"cause", trial->why.empty() ? Json() : Json(trial->why)}}));
   }
   return Json::object(
       {{"sweep", sweep.name}, {"figure", figure}, {"trials", Json::list(rows)}, {"best", best}});

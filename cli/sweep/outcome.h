@@ -26,8 +26,8 @@ std::vector<const Trial*> ranked_trials(const std::vector<Trial>& trials,
 Table sweep_table(const Sweep& sweep, const std::vector<const Trial*>& trials,
                   const std::string& figure);
 
-// {"sweep", "figure", "trials": [{"job", "state", "settings", "value", "pass"}], "best": job or
-// null}. Passes count from 0.
+// {"sweep", "figure", "trials": [{"job", "state", "settings", "value", "pass", "cause"}], "best":
+// job or null}. Passes count from 0; the cause is that of a failure.
 Json sweep_json(const Sweep& sweep, const std::vector<const Trial*>& trials,
                 const std::string& figure);
 

@@ -34,9 +34,13 @@ bool is_key(std::string_view key) {
   return !key.empty() && std::ranges::all_of(key, is_part);
 }
 
-// The number with six digits, but within the bounds.
+// The number with six digits, and more if the bounds have first digits in common; within the
+// bounds.
 std::string rounded(double value, double low, double high) {
-  const std::string text = fmt::format("{:.6g}", value);
+  constexpr int kDigits = 6, kDigitsMax = 17;
+  const double common = std::log10(std::max(std::abs(low), std::abs(high)) / (high - low));
+  const int digits = std::clamp(kDigits + static_cast<int>(common), kDigits, kDigitsMax);
+  const std::string text = fmt::format("{:.{}g}", value, digits);
   double number = value;
   std::from_chars(text.data(), text.data() + text.size(), number);
   if (number >= low && number <= high) return text;
@@ -151,6 +155,12 @@ void SweepParameter::read_range(SweepMethod method) {
   if (range_ == Range::kValues) {
     values_ = table_.literals("values", kTrialsMax);
     if (table_.is_list("values") && values_.empty()) table_.fail("values", "'values' is empty");
+    std::set<std::string> known;
+    for (const std::string& value : values_) {
+      if (!known.insert(value).second)
+        table_.fail("values", fmt::format("'values' has {} twice", value),
+                    "each value once; for other random numbers, make `seed` a parameter");
+    }
     return;
   }
   read_bounds();
@@ -168,7 +178,11 @@ void SweepParameter::read_bounds() {
   const bool is_valid = bounds.size() == 2 &&
                         std::ranges::all_of(bounds, [](double one) { return std::isfinite(one); });
   if (!is_valid || bounds[0] >= bounds[1] || !std::isfinite(bounds[1] - bounds[0])) {
-    table_.fail(range_key_, fmt::format("'{}' must be two numbers, the lower first", range_key_));
+    const bool is_one = is_valid && bounds[0] == bounds[1];
+    table_.fail(
+        range_key_, fmt::format("'{}' must be two finite numbers, the lower first", range_key_),
+        is_one ? fmt::format("for one value: values = [{}]", bounds[0])
+               : fmt::format("{} = [{}]", range_key_, range_key_ == "log" ? "1e-4, 0.1" : "1, 8"));
   } else if (range_ == Range::kLog && bounds[0] <= 0) {
     table_.fail(range_key_, "the bounds of 'log' must be above 0");
   } else if (range_ == Range::kInteger && !std::ranges::all_of(bounds, is_whole)) {
@@ -252,7 +266,10 @@ Result<Sweep> parse_sweep(std::string_view text, const std::string& file) {
 Result<Sweep> read_sweep(const std::string& directory, const std::string& file) {
   auto text =
       read_file((std::filesystem::path(directory) / file).string(), config::kConfigBytesMax);
-  if (!text) return Error{Errc::kUsage, text.error().message, text.error().hint};
+  if (!text) {
+    return Error{Errc::kUsage, text.error().message,
+                 "name the file of the sweep, then the workspace: paddlectl sweep sweep.toml ."};
+  }
   return parse_sweep(*text, file);
 }
 

@@ -26,8 +26,12 @@ class SweepParameter {
   const std::string& key() const { return key_; }
   // As TOML: "0.1", "\"adam\"". Empty unless the file lists them.
   const std::vector<std::string>& values() const { return values_; }
-  // The value of a trial as TOML, a pure function of the arguments. A number has six digits.
+  // The value of a trial as TOML, a pure function of the arguments. A number has six digits, or
+  // more if the bounds are close.
   std::string drawn(std::uint64_t seed, std::size_t trial) const;
+
+  // Whether drawn numbers may have a fraction.
+  bool is_fractional() const { return range_ == Range::kUniform || range_ == Range::kLog; }
 
   // An error at the parameter's key, or at its values, with the file's line and a caret.
   Error at_key(std::string_view message, std::string_view hint = "");

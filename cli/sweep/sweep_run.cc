@@ -12,6 +12,7 @@
 #include "cli/report/report.h"
 #include "cli/sweep/outcome.h"
 #include "cli/watch/first_failure.h"
+#include "cli/watch/job_state.h"
 #include "cli/watch/process_state.h"
 #include "cli/watch/progress.h"
 
@@ -20,6 +21,9 @@ namespace {
 
 constexpr Duration kLookPeriod = std::chrono::milliseconds(500);
 constexpr Duration kSilenceMax = std::chrono::minutes(10);
+// After a trial was ended by another command or has failed. A teardown of the nodes ends trials
+// before it removes the nodes' folders, and a start would make these anew.
+constexpr Duration kPauseAfterEnd = std::chrono::seconds(2);
 constexpr int kChunksMax = 64;  // of metrics in one look; a node may write without an end
 
 // While this object exists, Ctrl-C prints nothing: the sweep prints its own note.
@@ -135,12 +139,9 @@ Status SweepRun::find_trials() {
     ++found;
     trial.is_found = true;
     trial.state = TrialState::kRunning;
+    PADDLE_TRY_STATUS(check_same(trial, job->second));
     const ProcessOnNode* const leader = leader_among(job->second);
-    if (leader == nullptr) continue;  // its start was broken off
-    std::vector<std::string> overrides = merged_overrides(plan_.overrides, trial.settings);
-    PADDLE_TRY_STATUS(
-        check_same_trial(session_, *leader, trial, sweep_.tag(), plan_.written, overrides));
-    trial.is_pruned = is_marked_pruned(session_, *leader);
+    trial.is_pruned = leader != nullptr && is_marked_pruned(session_, *leader);
   }
   if (found > 0)
     context_.console.note(
@@ -148,6 +149,15 @@ Status SweepRun::find_trials() {
                     "started again",
                     found, trials_.size()));
   return {};
+}
+
+Status SweepRun::check_same(const Trial& trial, const std::vector<ProcessOnNode>& processes) {
+  const ProcessOnNode* const leader = leader_among(processes);
+  JobSettings now = plan_.settings;
+  now.overrides = merged_overrides(now.overrides, trial.settings);
+  // Without a leader its start was broken off, or is going on.
+  return check_same_trial(session_, leader == nullptr ? processes.front() : *leader, sweep_.tag(),
+                          std::move(now));
 }
 
 Status SweepRun::check_nodes() {
@@ -263,9 +273,22 @@ void SweepRun::look_at(Trial& trial, const std::vector<ProcessOnNode>& processes
     const auto progress = job_progress(trainers);
     progress_[trial.number] =
         progress ? "pass " + pass_text(progress->pass, progress->passes) : "starts";
+    show_stall(trial, processes);
   }
   if (std::exchange(trial.seen, seen) != seen || seen == TrialState::kRunning) return;
   finish(trial, processes);
+}
+
+// A trial that hangs keeps its place among those that run, so the user has to know.
+void SweepRun::show_stall(Trial& trial, const std::vector<ProcessOnNode>& processes) {
+  const std::vector<std::string> stalled = stalled_processes(processes);
+  if (stalled.empty()) return;
+  progress_[trial.number] += fmt::format(" stalled: {}", fmt::join(stalled, ", "));
+  if (std::exchange(trial.was_stalled, true)) return;
+  context_.console.note(fmt::format(
+      "{} is stalled: {} makes no progress, and the sweep waits for it; see paddlectl status {}; "
+      "to go on without it: paddlectl stop --now {}",
+      trial.job, fmt::join(stalled, ", "), trial.job, trial.job));
 }
 
 void SweepRun::finish(Trial& trial, const std::vector<ProcessOnNode>& processes) {
@@ -283,6 +306,9 @@ void SweepRun::finish(Trial& trial, const std::vector<ProcessOnNode>& processes)
     return;
   }
   if (trial.state == TrialState::kWaiting && is_to_go_on) return;  // its start was broken off
+  if (trial.state != TrialState::kDone && !trial.asked_at && !trial.is_found)
+    no_start_before_ = context_.clock.now() + kPauseAfterEnd;
+  trial.is_on_nodes = !processes.empty();
   if (trial.state == TrialState::kWaiting) {
     trial.state = TrialState::kFailed;
     trial.why = processes.empty() ? "it is no longer on the nodes, as after paddlectl rm"
@@ -306,7 +332,8 @@ Status SweepRun::collect(Trial& trial) {
   PADDLE_TRY_STATUS(
       check_output_folder(context_, plan_.output, trial.job, "choose another --output"));
   auto record = read_job_record(folder, trial.job);
-  if (!record || !is_whole_record(folder, *record)) {
+  if (!record || !is_whole_record(folder, *record) ||
+      !is_record_of(*record, session_.processes(trial.job))) {
     HeldNotes held(context_.console);
     PADDLE_TRY_STATUS(choose_job(session_, trial.job));
     PADDLE_TRY(const FetchStats fetched,
@@ -334,10 +361,12 @@ void SweepRun::announce(const Trial& trial) {
                     {"settings", Json::list({trial.settings.begin(), trial.settings.end()})},
                     {"figure", plan_.figure},
                     {"value", has_value ? Json::number(of->best->value) : Json()},
-                    {"pass", has_value ? Json(of->best->pass) : Json()}}));
+                    {"pass", has_value ? Json(of->best->pass) : Json()},
+                    {"cause", trial.why.empty() ? Json() : Json(trial.why)}}));
 }
 
 Status SweepRun::start_next() {
+  if (no_start_before_ && context_.clock.now() < *no_start_before_) return {};
   while (count(TrialState::kRunning) < sweep_.at_once && session_.unreachable() == 0) {
     const auto next = std::ranges::find(trials_, TrialState::kWaiting, &Trial::state);
     if (next == trials_.end() || context_.interrupted()) return {};
@@ -346,14 +375,36 @@ Status SweepRun::start_next() {
   return {};
 }
 
+Result<bool> SweepRun::is_begun(Trial& trial) {
+  using enum TrialState;
+  const auto processes = session_.processes(trial.job);
+  if (processes.empty() || session_.unreachable() > 0) return session_.unreachable() > 0;
+  PADDLE_TRY_STATUS(check_same(trial, processes));
+  const TrialState state = trial_state(session_, processes);
+  const ProcessOnNode* const leader = leader_among(processes);
+  const bool is_marked = leader != nullptr && is_marked_pruned(session_, *leader);
+  if (state == kWaiting || (state == kStopped && !is_marked)) {
+    trial.is_resumed = trial.is_resumed || state == kStopped;
+    return false;
+  }
+  trial.is_pruned = is_marked;
+  trial.state = trial.seen = kRunning;  // looks will show how it ended
+  trial.is_found = false;
+  context_.console.note(trial.job + ": another command has started it");
+  return true;
+}
+
 Status SweepRun::start(Trial& trial) {
+  PADDLE_TRY(bool begun, is_begun(trial));
+  if (begun) return {};
   HeldNotes held(context_.console);
   Status started = start_(trial);
   if (!started && started.error().code == Errc::kUsage) {
-    const auto processes = session_.processes(trial.job);
-    if (trial_state(session_, processes) == TrialState::kRunning) {
-      started = Status();  // another command has started it
-    } else if (!processes.empty() && !trial.is_resumed) {
+    const bool was_resumed = trial.is_resumed;
+    held.end();
+    PADDLE_TRY(begun, is_begun(trial));
+    if (begun) return {};
+    if (!was_resumed && !session_.processes(trial.job).empty()) {
       trial.is_resumed = true;  // a start that was broken off has left snapshots
       started = start_(trial);
     }
@@ -366,13 +417,18 @@ Status SweepRun::start(Trial& trial) {
     return error;
   }
   const std::string pushed = held.find("pushed ");
-  has_started_&& started ? held.end() : held.show();
+  if (has_started_ && started) {
+    held.end();
+  } else {
+    held.show();
+  }
   has_started_ = true;
   trial.state = TrialState::kRunning;
   trial.seen = TrialState::kRunning;
   trial.is_found = false;
   if (!started) {
     trial.state = TrialState::kFailed;
+    trial.is_on_nodes = !session_.processes(trial.job).empty();
     trial.why = cause_in(started.error().message);
     announce(trial);
     return {};

@@ -21,9 +21,10 @@ namespace paddle::cli {
 struct SweepPlan {
   std::string figure;  // not ""
   PassValues::Source source = PassValues::Source::kTests;
-  std::string output;                  // folder for results, absolute
-  std::string written;                 // the text of job.toml
-  std::vector<std::string> overrides;  // --set as typed; the trial's settings come after these
+  std::string output;  // folder for results, absolute
+  // Of each trial; its own settings come after `overrides`, which are as typed. Without `data`: the
+  // trials have different data.
+  JobSettings settings;
 };
 
 // Starts the trial's job, or continues it if Trial::is_resumed, without following it.
@@ -37,7 +38,8 @@ class SweepRun {
 
   // Returns when all trials have ended. kResumable: Ctrl-C, and the running ones have saved and
   // stopped. kInterrupted: another Ctrl-C ended them at once; or the nodes were torn down.
-  // kUsage: a job on the nodes differs from its trial. kUnreachable, kAuth, kVersion, kResource: no
+  // kUsage: a job on the nodes has the name of a trial, but is no trial of this sweep, or differs
+  // from it. kUnreachable, kAuth, kVersion, kResource: no
   // trial can be started; those that run go on.
   Status run();
 
@@ -48,6 +50,8 @@ class SweepRun {
  private:
   // Finds the trials on the nodes.
   Status find_trials();
+  // The trial's job was found on the nodes; see check_same_trial().
+  Status check_same(const Trial& trial, const std::vector<ProcessOnNode>& processes);
   // Asks all nodes once. kUnreachable: a node has been silent for too long.
   Status look();
   Status check_nodes();
@@ -55,9 +59,13 @@ class SweepRun {
   void read_metrics_of(Trial& trial, const std::vector<ProcessOnNode>& processes);
   void judge_values();
   void ask_to_stop(Trial& trial);
+  void show_stall(Trial& trial, const std::vector<ProcessOnNode>& processes);
   void finish(Trial& trial, const std::vector<ProcessOnNode>& processes);
   void announce(const Trial& trial);
   Status start_next();
+  // Whether another command has started or ended the trial meanwhile: it is then followed, not
+  // started. Also true while a node does not answer. kUsage: see check_same_trial().
+  Result<bool> is_begun(Trial& trial);
   Status start(Trial& trial);
   Status stop_all();
   void show_progress();
@@ -79,6 +87,7 @@ class SweepRun {
   std::vector<NewValue> new_values_;
   std::map<std::size_t, std::string> progress_;  // of running trials, as shown
   std::optional<TimePoint> silent_since_;
+  std::optional<TimePoint> no_start_before_;
   bool has_started_ = false;  // a trial, in this command
   bool is_stopping_ = false;
 };

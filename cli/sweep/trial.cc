@@ -99,31 +99,38 @@ Status mark_pruned(ClusterSession& session, const ProcessOnNode& leader) {
   return pushed ? Status() : pushed.error();
 }
 
-Status check_same_trial(ClusterSession& session, const ProcessOnNode& leader, const Trial& trial,
-                        const std::string& tag, const std::string& written,
-                        const std::vector<std::string>& overrides) {
-  const Member& member = session.members()[leader.member];
-  const auto text = member.client == nullptr
-                        ? std::nullopt
-                        : member.client->read_whole_file(
-                              job_folder(trial.job) + "/" + kSettingsFile, kSettingsBytesMax);
+Status check_same_trial(ClusterSession& session, const ProcessOnNode& process,
+                        const std::string& tag, JobSettings now) {
+  const Member& member = session.members()[process.member];
+  const std::string& job = process.status.job;
+  const std::string path = job_folder(job) + "/" + kSettingsFile;
+  if (!member.client) return Error{Errc::kUnreachable, "no connection to " + member.spec.name, ""};
+  const auto text = member.client->read_whole_file(path, kSettingsBytesMax);
+  if (!text) {
+    const auto asked = member.client->read_file(path, 0, 1);
+    if (!asked && asked.error().code == Errc::kUnreachable) return asked.error();
+  }
   const JobSettings before = decode_settings(text.value_or("")).value_or(JobSettings());
   if (!before.record.has_tag(tag)) {
     return Error{
         Errc::kUsage,
-        fmt::format("job {} on the nodes is no trial of this sweep: it lacks the tag {}", trial.job,
-                    tag),
-        fmt::format("choose another `name` in the file; or remove the job: paddlectl rm {}",
-                    trial.job)};
+        fmt::format("job {} on the nodes is no trial of this sweep: it lacks the tag {}", job, tag),
+        fmt::format("choose another `name` in the file; or remove the job: paddlectl rm {}", job)};
   }
-  JobSettings now = before;
-  now.configuration = written;
-  now.overrides = overrides;
-  const auto changes = changes_between(before, now);
+  now.workspace = before.workspace;
+  now.on = before.on;
+  now.restarts = before.restarts;
+  now.stall_restarts_after = before.stall_restarts_after;
+  if (now.data.empty()) now.data = before.data;
+  auto changes = changes_between(before, now);
+  for (const std::string& name : before.variables) {
+    if (std::ranges::find(now.variables, name) == now.variables.end())
+      changes.push_back({"--env " + name, "set", ""});
+  }
   if (changes.empty()) return {};
   return Error{Errc::kUsage,
-               fmt::format("{} was started with other settings than the sweep now has: {}",
-                           trial.job, describe(changes.front())),
+               fmt::format("{} was started with other settings than the sweep now has: {}", job,
+                           describe(changes.front())),
                "choose another `name` in the file for a new sweep; or take the change back: adding "
                "trials, or values to the first parameter of a grid, changes no earlier trial"};
 }

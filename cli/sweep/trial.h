@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/cluster/cluster_session.h"
+#include "cli/job/settings.h"
 #include "cli/report/comparison.h"
 #include "cli/sweep/pass_values.h"
 #include "cli/watch/log_reader.h"
@@ -33,6 +34,8 @@ struct Trial {
   bool is_resumed = false;  // a start continues it from its last snapshot
   bool is_found = false;    // on the nodes when this command began, and not yet seen to run
   bool is_pruned = false;   // the rule has decided; it may still be saving
+  bool is_on_nodes = true;  // not so if it failed before its start
+  bool was_stalled = false;
   std::optional<TimePoint> asked_at;  // to stop
   // As seen last: the state follows once two looks in a row agree.
   TrialState seen = TrialState::kRunning;
@@ -58,10 +61,11 @@ bool is_marked_pruned(ClusterSession& session, const ProcessOnNode& leader);
 Status mark_pruned(ClusterSession& session, const ProcessOnNode& leader);
 
 // kUsage: the job on the nodes is no trial of this sweep (it lacks the tag), or was started with
-// other settings: the first one that differs is named. `written`: the text of job.toml;
-// `overrides`: all of the trial.
-Status check_same_trial(ClusterSession& session, const ProcessOnNode& leader, const Trial& trial,
-                        const std::string& tag, const std::string& written,
-                        const std::vector<std::string>& overrides);
+// other settings: the first one that differs is named. `process`: any of the job. `now`: with which
+// the sweep would start it; without `data`, data is not compared. What does not change results may
+// differ: the workspace's place, --on, --restarts and --stall-restarts-after. kUnreachable: the
+// node is lost.
+Status check_same_trial(ClusterSession& session, const ProcessOnNode& process,
+                        const std::string& tag, JobSettings now);
 
 }  // namespace paddle::cli

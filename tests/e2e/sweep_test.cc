@@ -115,6 +115,15 @@ TEST_F(SweepTest, MistakesAreNamedInTheFileBeforeAnythingIsStarted) {
     EXPECT_EQ(swept.code, 2) << text;
     EXPECT_TRUE(swept.says(wanted)) << wanted << "\n" << swept.output;
   }
+  // A figure is checked too if the job holds out no data.
+  write("trained/data/train.csv", "area,price\n0.1,0.5\n0.2,0.9\n");
+  write("trained/job.toml",
+        std::string("[data]\ntrain = \"data/train.csv\"\nformat = \"csv\"\nheader = true\n") +
+            "columns = [\"area\", \"price\"]\n" + kPriceNetwork + "[train]\npasses = 1\n");
+  write("m.toml", "figure = \"auc\"\n" + rate + "values = [0.1]\n");
+  const Outcome unknown = cluster_.run(sweep("m.toml", {}, "trained"));
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_TRUE(unknown.says("m.toml:1:10: tests of this job have no 'auc'")) << unknown.output;
   EXPECT_FALSE(cluster_.run({"jobs"}).says("m-000"));
 }
 

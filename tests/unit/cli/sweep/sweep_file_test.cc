@@ -76,7 +76,7 @@ TEST(SweepFile, DrawsFillTheirRangesAndKeepTheirBounds) {
       "[[parameter]]\nkey = \"c\"\ninteger = [2, 4]\n"
       "[[parameter]]\nkey = \"d\"\nuniform = [0.12345678, 0.12345679]\n");
   double sum = 0, logs = 0;
-  std::set<double> integers;
+  std::set<double> integers, close;
   for (std::size_t i = 0; i < sweep.trials; ++i) {
     const Words settings = sweep.settings_of(i);
     const double a = number_in(settings[0]), b = number_in(settings[1]);
@@ -84,6 +84,7 @@ TEST(SweepFile, DrawsFillTheirRangesAndKeepTheirBounds) {
     EXPECT_TRUE(b >= 1e-5 && b <= 1e-1) << settings[1];
     const double d = number_in(settings[3]);
     EXPECT_TRUE(d >= 0.12345678 && d <= 0.12345679) << settings[3];
+    close.insert(d);
     sum += a;
     logs += std::log10(b);
     integers.insert(number_in(settings[2]));
@@ -91,6 +92,7 @@ TEST(SweepFile, DrawsFillTheirRangesAndKeepTheirBounds) {
   }
   EXPECT_NEAR(sum / 1000, 1, 0.15);
   EXPECT_NEAR(logs / 1000, -3, 0.15) << "as many values below 1e-3 as above";
+  EXPECT_GE(close.size(), 900U) << "they are not rounded to the bounds";
   EXPECT_EQ(integers, (std::set<double>{2, 3, 4}));
 }
 
@@ -105,6 +107,10 @@ TEST(SweepFile, NamesTheLineAndTheColumnOfAMistake) {
       {"", "there is no [[parameter]]"},
       {kRate, "lr.toml:1:1: a [[parameter]] lacks its values"},
       {kRate + "values = []\n", "lr.toml:3:10: 'values' is empty"},
+      {kRate + "values = [1, 2, 1]\n", "lr.toml:3:10: 'values' has 1 twice"},
+      {"method = \"random\"\ntrials = 3\n" + kRate + "uniform = [3, 3]\n", "values = [3]"},
+      {"method = \"random\"\ntrials = 3\n" + kRate + "uniform = [3, nan]\n",
+       "'uniform' must be two finite numbers, the lower first"},
       {kRate + "values = 3\n", "lr.toml:3:10: 'values' must be an array, not an integer"},
       {kRate + "values = [1]\nlog = [1, 2]\n", "a [[parameter]] has 'values' and 'log'"},
       {kRate + "log = [1, 2]\n", "lr.toml:3:7: a grid cannot have all values of 'log'"},
