@@ -292,8 +292,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     if (head.method() == http::verb::post && !length && !parser_->chunked()) {
       is_last_ = true;  // bytes of a body may follow
-      return write(refusal(411, "a POST request needs the length of its body",
-                           "send Content-Length, or Transfer-Encoding: chunked"));
+      if (server_.options().body_bytes_max > 0) {
+        return write(refusal(411, "a POST request needs the length of its body",
+                             "send Content-Length, or Transfer-Encoding: chunked"));
+      }
     }
     if (length && *length > server_.options().body_bytes_max) {
       is_last_ = true;
@@ -413,7 +415,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     http::async_write_header(stream_, *head_,
                              [self = shared_from_this()](ErrorCode error, std::size_t) {
                                if (error || self->state_ == State::kClosed) return;
+                               if (self->server_.is_draining()) self->parts_.reset();
                                if (!self->parts_) return self->linger();
+                               if (self->server_.is_draining()) return self->close();
                                self->enter(State::kStream);
                                self->watch();
                                self->parts_->begin(self->waker());
@@ -646,7 +650,9 @@ void BeastServer::drain() {
   acceptor_.close(error);
   timer_.expires_after(options_.drain_time);
   timer_.async_wait([this](ErrorCode ended) {
-    if (!ended) context_.stop();
+    if (ended) return;
+    for (Connection* const connection : connections_) connection->close();
+    work_.reset();
   });
   if (!connections_.empty()) return;
   timer_.cancel();

@@ -17,11 +17,13 @@ struct HttpOptions {
   // At this number, an idle or slow connection of the source with the most connections is closed,
   // or the new connection gets 503.
   std::uint32_t connections_max = 1000;
-  std::uint64_t body_bytes_max = 8U << 20U;    // of one request
+  // Of one request. With 0, a POST without a length is one without a body (RFC 9112, 6.3), and
+  // the last one of its connection; else it is refused.
+  std::uint64_t body_bytes_max = 8U << 20U;
   std::uint64_t held_bytes_max = 256U << 20U;  // of all bodies and replies in progress
   // Limits for a client to send the head of a request, to send its body, and to take the reply, or
-  // a part of a stream; for
-  // its next request to begin (idle_time); and for all requests to end after stop() (drain_time).
+  // a part of a stream; for its next request to begin (idle_time); and for all requests to end
+  // after stop() (drain_time). What the system's buffers hold counts as taken.
   std::chrono::milliseconds head_time{10'000}, body_time{30'000}, reply_time{30'000};
   std::chrono::milliseconds idle_time{60'000}, drain_time{30'000};
   std::string body_hint = {};  // to a client whose body is too large

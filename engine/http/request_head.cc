@@ -21,7 +21,7 @@ std::string_view trimmed(std::string_view text) {
 }
 
 struct Counts {
-  std::size_t hosts = 0, lengths = 0, encodings = 0;
+  std::size_t hosts = 0, lengths = 0, encodings = 0, authorizations = 0, origins = 0;
   std::string encoding;  // the last one
 };
 
@@ -35,6 +35,8 @@ std::optional<HeadFault> count_field(std::string_view line, Counts& counts) {
     return HeadFault{400, "a header field has a blank before its colon"};
   const std::string name = lower(line.substr(0, colon));
   counts.hosts += name == "host" ? 1 : 0;
+  counts.authorizations += name == "authorization" ? 1 : 0;
+  counts.origins += name == "origin" ? 1 : 0;
   if (name == "content-length") {
     ++counts.lengths;
     const std::string_view length = trimmed(line.substr(colon + 1));
@@ -51,6 +53,8 @@ std::optional<HeadFault> count_field(std::string_view line, Counts& counts) {
 std::optional<HeadFault> judge(const Counts& counts, bool is_old) {
   if (counts.hosts > 1) return HeadFault{400, "there are several Host fields"};
   if (counts.hosts == 0 && !is_old) return HeadFault{400, "there is no Host field"};
+  if (counts.authorizations > 1) return HeadFault{400, "there are several Authorization fields"};
+  if (counts.origins > 1) return HeadFault{400, "there are several Origin fields"};
   if (counts.lengths > 1) return HeadFault{400, "there are several Content-Length fields"};
   if (counts.encodings == 0) return {};
   if (is_old) return HeadFault{400, "HTTP/1.0 has no Transfer-Encoding"};

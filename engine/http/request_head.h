@@ -16,7 +16,7 @@ struct HeadFault {
 
 // `head` is the request line and the fields, with the empty line at the end. Empty unless it has:
 //   a field over several lines, or with a blank before its colon; a line end that is not CR LF;
-//   several Host fields, or none in HTTP/1.1;
+//   several Host fields, or none in HTTP/1.1; several Authorization or Origin fields;
 //   a Transfer-Encoding in HTTP/1.0, one beside Content-Length, or another one than `chunked`;
 //   several Content-Length fields, or one that is not only digits.
 std::optional<HeadFault> find_fault(std::string_view head);

@@ -55,6 +55,14 @@ TEST(RequestHead, ThereIsOneHost) {
   EXPECT_EQ(status_of("X: y\r\n"), 400U);
 }
 
+TEST(RequestHead, ThereIsAtMostOneAuthorizationAndOneOrigin) {
+  for (const char* const name : {"Authorization", "Origin"}) {
+    const std::string one = fmt::format("Host: a\r\n{}: b\r\n", name);
+    EXPECT_EQ(status_of(one), 200U) << name;
+    EXPECT_EQ(status_of(one + lower(name) + ": c\r\n"), 400U) << name;
+  }
+}
+
 TEST(RequestHead, ATargetMayNameTheServerToo) {
   std::string host = "a";
   EXPECT_EQ(path_of("/v1/predict?x=http://b/", host), "/v1/predict");
