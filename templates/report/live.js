@@ -21,6 +21,7 @@ function patch(old, fresh) {
     if (old.data !== fresh.data) old.data = fresh.data;
     return;
   }
+  if (fresh.hasAttribute('data-kept')) return;
   if (old.isEqualNode(fresh)) return;
   for (const {name, value} of fresh.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   if (old.attributes.length > fresh.attributes.length) {
@@ -29,8 +30,29 @@ function patch(old, fresh) {
   for (const handler of HANDLERS) if (old[handler] !== fresh[handler]) old[handler] = fresh[handler];
   if (!fresh.draw) return patchChildren(old, [...fresh.childNodes]);
   old.draw = fresh.draw;
-  if (old.drawnWidth > 0) patchChildren(old, [old.draw(old.drawnWidth)]);
+  old.isOld = true;
+  if (near.has(old)) drawAgain(old);
 }
+
+function drawAgain(holder) {
+  if (!holder.isOld || !(holder.drawnWidth > 0)) return;
+  holder.isOld = false;
+  patchChildren(holder, [holder.draw(holder.drawnWidth)]);
+}
+
+// The pictures and the rows of long tables that are in the window or near it.
+// The others are drawn again when they come near.
+const near = new WeakSet();
+const nearness = new IntersectionObserver(entries => {
+  let isRow = false;
+  for (const {target, isIntersecting} of entries) {
+    if (!isIntersecting) near.delete(target);
+    else near.add(target);
+    if (isIntersecting && target.draw) drawAgain(target);
+    isRow ||= isIntersecting && !target.draw;
+  }
+  if (isRow) redrawKeys(['rows']);
+}, {rootMargin: '30% 0px'});
 
 function patchChildren(parent, fresh) {
   const keyed = new Map();
@@ -75,8 +97,8 @@ const ROWS_FEW = 25;  // of a folded one
 const NEWEST = 12;  // events and passes of a folded table
 const unfolded = new Set();  // titles of the tables that show all
 
-// The first rows, and a button for the others.
-function folded(title, rows, noun, draw, max = ROWS_MAX) {
+// The first rows, or those that `few` chooses, and a button for the others.
+function folded(title, rows, noun, draw, max = ROWS_MAX, few = all => all.slice(0, Math.min(max, ROWS_FEW))) {
   const isLong = rows.length > max, all = !isLong || unfolded.has(title);
   const toggle = () => {
     if (!unfolded.delete(title)) unfolded.add(title);
@@ -84,7 +106,7 @@ function folded(title, rows, noun, draw, max = ROWS_MAX) {
   };
   const text = all ? 'Show fewer' : `Show all ${rows.length} ${noun}`;
   const more = isLong ? [html('p', {}, button(text, toggle, {'aria-expanded': String(all)}))] : [];
-  return [...draw(all ? rows : rows.slice(0, Math.min(max, ROWS_FEW))), ...more];
+  return [...draw(all ? rows : few(rows)), ...more];
 }
 
 const filters = {jobs: '', processes: '', log: ''};
@@ -104,8 +126,9 @@ function filterBox(name, label, changed) {
 // ---- Pieces ----
 
 const bar = (value, label) => html('progress', {max: '1', value: value.toFixed(4), 'aria-label': label});
-const rateText = value => value > 0 ? short(value) : '-';
+const rateText = value => value > 0 ? short(value < 10 ? value : Math.round(value)) : '-';
 const bytesText = value => value > 0 ? bytes(value) : '-';
+const flowText = ({in_per_s: into, out_per_s: out}) => into > 0 || out > 0 ? `${bytes(into ?? 0)} / ${bytes(out ?? 0)}` : '-';
 const shareOf = ({pass, passes, pass_done: done}) => passes > 0 ? Math.min(1, (pass + (done ?? 0)) / passes) : 0;
 const percent = value => `${Math.floor(value * 100)} %`;
 const now = () => cluster?.unix_ms ?? 0;
@@ -117,18 +140,34 @@ function jobKind({is_running: runs, has_failed: failed, stalled}) {
   return failed ? 'failed' : stalled.length > 0 ? 'slow' : runs ? 'works' : 'ended';
 }
 
+// "running, trainer-1 stalled"
+function jobText({state, is_running: runs, stalled}) {
+  const others = stalled.length > 1 ? ` and ${stalled.length - 1} more` : '';
+  return runs && stalled.length > 0 ? `${state}, ${stalled[0]}${others} stalled` : state;
+}
+
+// "1.5 of 8", or "8" where the use is not known.
+const isKnown = value => value !== null && value !== undefined;
+const useOf = (used, total, text) => isKnown(used) ? `${text(used)} of ${total}` : total;
+const oneDigit = value => value.toFixed(1);
+const usedMemory = ({memory_bytes: all, memory_available_bytes: free}) => isKnown(free) ? all - free : null;
+
 // ---- Overview ----
+
+// ["1.5", "of 8 cores in use"]
+const useTile = (used, text, total) => [isKnown(used) ? text(used) : '-', `of ${total} in use`];
 
 function clusterTiles() {
   const {nodes, jobs} = cluster;
   const ready = nodes.filter(node => node.state === 'ready');
   const running = jobs.filter(one => one.is_running);
   const rate = sum(running.map(one => one.rate ?? 0));
+  const total = value => ready.every(node => isKnown(value(node))) ? sum(ready.map(value)) : null;
   const list = [
     [String(running.length), running.length === 1 ? 'job runs' : 'jobs run'],
     [`${ready.length} of ${nodes.length}`, 'nodes ready'],
-    [whole(sum(ready.map(node => node.cores ?? 0))), 'cores'],
-    [bytesText(sum(ready.map(node => node.memory_bytes ?? 0))), 'memory'],
+    useTile(total(node => node.cores_busy), oneDigit, `${whole(total(node => node.cores) ?? NaN)} cores`),
+    useTile(total(usedMemory), bytes, `${bytesText(total(node => node.memory_bytes))} memory`),
     [rateText(rate), 'examples/s of all jobs'],
   ];
   return [html('h1', {tabindex: '-1'}, cluster.cluster), tiles(list)];
@@ -141,7 +180,7 @@ function jobRow(one) {
     one.passes > 0 ? `pass ${Math.min(one.pass + 1, one.passes)} of ${one.passes}` : '-';
   const about = html('span', {class: 'about'}, ...(one.tags.length > 0 ? [tags(one.tags)] : []), one.note);
   const row = [
-    html('a', {href: linkTo(one.job)}, one.job), stateText(jobKind(one), one.state), done, figure(one.cost),
+    html('a', {href: linkTo(one.job)}, one.job), stateText(jobKind(one), jobText(one)), done, figure(one.cost),
     rateText(one.rate), one.left_ms === null ? '-' : span(one.left_ms),
     one.started_ms > 0 ? `${span(now() - one.started_ms)} ago` : '-',
     String(one.trainers), String(one.pservers), one.tags.length > 0 || one.note !== '' ? about : ''];
@@ -151,8 +190,9 @@ function jobRow(one) {
 function jobs() {
   const filter = filters.jobs;
   const shown = cluster.jobs.filter(one => passesFilter(filter, one.job, one.state, one.note, one.git, ...one.tags));
-  const columns = [['job', 'long'], ['state', 'long'], ['progress', ''], ['cost', 'n'], ['examples/s', 'n'], ['left', 'n'],
-                   ['started', 'n'], ['trainers', 'n'], ['pservers', 'n'], ['tags and note', 'long']];
+  const runs = shown.some(one => one.is_running);
+  const columns = [['job', 'long'], ['state', 'long'], ['progress', 'long'], ['cost', 'n'], ['examples/s', 'n', runs],
+                   ['left', 'n', runs], ['started', 'n'], ['trainers', 'n'], ['pservers', 'n'], ['tags and note', 'long']];
   const title = html('div', {class: 'title'}, html('h2', {}, 'Jobs'), filterBox('jobs', 'Filter jobs', redrawAll));
   if (cluster.jobs.length === 0) return [title, paragraph('The nodes know no job. Start one: paddlectl train WORKSPACE')];
   if (shown.length === 0) return [title, paragraph('No job has this text in its name, state, tags or note.')];
@@ -162,15 +202,17 @@ function jobs() {
 // A table without its heading.
 const bare = (id, columns, rows) => table('', id, columns, rows).slice(1);
 
-const NODE_KINDS = {ready: 'works', absent: 'ended', unreachable: 'failed'};
+const NODE_KINDS = {ready: 'works', absent: 'slow', unreachable: 'failed'};
+const reasonOf = ({node, error}) => (error ?? '').replace(`node ${node}: `, '');
 function clusterNodes() {
   const rank = node => ['unreachable', 'absent', 'ready'].indexOf(node.state);
   const sorted = cluster.nodes.length > ROWS_MAX ? cluster.nodes.toSorted((a, b) => rank(a) - rank(b)) : cluster.nodes;
-  const columns = [['node', ''], ['state', ''], ['cores', 'n'], ['memory', 'n'], ['why', 'long']];
-  return [html('h2', {}, 'Nodes'), ...folded('Nodes', sorted, 'nodes', rows => bare('nodes', columns, rows.map(
-    ({node, state, cores, memory_bytes: memory, error}) => Object.assign(
-      [node, stateText(NODE_KINDS[state] ?? 'ended', state), whole(cores ?? NaN), bytesText(memory), error ?? ''],
-      {key: node}))))];
+  const columns = [['node', 'long'], ['state', 'whole'], ['cores in use', 'n'], ['memory in use', 'n'], ['GPUs', 'long'],
+                   ['in / out per s', 'n'], ['why', 'long']];
+  const row = one => Object.assign(
+    [one.node, stateText(NODE_KINDS[one.state] ?? 'ended', one.state), useOf(one.cores_busy, whole(one.cores ?? NaN), oneDigit),
+     useOf(usedMemory(one), bytesText(one.memory_bytes), bytes), one.gpus ?? '', flowText(one), reasonOf(one)], {key: one.node});
+  return [html('h2', {}, 'Nodes'), ...folded('Nodes', sorted, 'nodes', rows => bare('nodes', columns, rows.map(row)))];
 }
 
 // ---- A job ----
@@ -192,31 +234,34 @@ function jobHead() {
   const {live} = record, one = entry();
   const trainers = job.processes.filter(isTrainer);
   const rate = sum(trainers.map(process => nowOf(process).rate ?? 0));
-  const progress = live.running || !(one?.passes > 0) ? job.progress ?? {pass: 0, passes: 0, pass_done: 0} : one;
+  const progress = one?.passes > 0 ? one : job.progress ?? {pass: 0, passes: 0, pass_done: 0};
   const share = shareOf(progress);
-  const state = one ? stateText(jobKind(one), one.state) : stateText(live.running ? 'works' : 'ended', live.running ? 'running' : 'ended');
+  const kind = one && live.running && (live.loss || live.broken_start) ? 'fault' : one && jobKind(one);
+  const state = one ? stateText(kind, jobText(one)) : stateText(live.running ? 'works' : 'ended', live.running ? 'running' : 'ended');
   const list = [...headline()];
   if (progress.passes > 0) list.push([percent(share), `pass ${Math.min(progress.pass + 1, progress.passes)} of ${progress.passes}`]);
   if (live.running) list.push([live.left_ms === null ? '-' : span(live.left_ms), 'left']);
   list.push([figure(one?.cost ?? job.curves[0]?.cost.at(-1)?.[1] ?? null), live.running ? 'cost now' : 'last cost']);
   if (live.running) list.push([rateText(rate), 'examples/s now']);
-  else list.push([short(sum(trainers.map(process => process.examples ?? 0))), 'examples trained on']);
-  list.push([begin > 0 ? span((live.running ? now() : end) - begin) : '-', live.running ? 'since the start' : 'duration'],
-            [String(trainers.length), `${trainers.length === 1 ? 'trainer' : 'trainers'}, ` +
-             counted(job.processes.length - trainers.length, 'pserver')]);
+  const examples = sum(trainers.map(process => process.examples ?? 0));
+  if (!live.running && examples > 0) list.push([short(examples), 'examples trained on']);
+  list.push([begin > 0 ? span((live.running ? now() : end) - begin) : '-', live.running ? 'since the start' : 'duration']);
   const restarts = sum(job.processes.map(process => Math.max(0, process.starts - 1)));
   if (restarts > 0) list.push([String(restarts), restarts === 1 ? 'restart' : 'restarts']);
+  const size = `${counted(one?.trainers ?? trainers.length, 'trainer')}, ` +
+               counted(one?.pservers ?? job.processes.length - trainers.length, 'pserver');
   const about = [tags(job.tags), job.note].filter(text => text !== '');
   return [
     html('div', {class: 'title'}, html('h1', {tabindex: '-1'}, job.job), state,
          ...(settings.allow_changes && live.running ? [button('Stop...', askToStop, {class: 'danger'})] : [])),
-    html('div', {class: 'sub about'}, `${utc(begin)} UTC`, ...about),
+    html('div', {class: 'sub about'}, html('span', {}, `${utc(begin)} UTC`), html('span', {}, size), ...about),
     ...(progress.passes > 0 ? [bar(share, 'progress of the job')] : []), tiles(list)];
 }
 
 const liveCurves = () => {
   const shown = curves();
-  return shown.length > 0 ? shown : [paragraph('The curves begin with the first lines of the metrics.')];
+  const none = record.live.running ? 'The curves begin at the first log point.' : 'The job ended before its first log point.';
+  return shown.length > 0 ? shown : [paragraph(none)];
 };
 
 // ---- Who waits for whom ----
@@ -267,19 +312,21 @@ function waitingRows() {
     byNeed(rows).toSorted((a, b) => awaited.has(b.role) - awaited.has(a.role)).slice(0, WAIT_ROWS);
 }
 
-// A line beside the rows from those that wait to the one that they wait for.
-function waitingLanes(rows, width) {
-  const awaited = [...new Set(rows.map(process => nowOf(process).waits_for).filter(Boolean))]
-    .map(role => ({role, to: rows.findIndex(process => process.role === role)})).filter(({to}) => to >= 0);
+// The processes that rows wait for, and their rows.
+const awaitedBy = rows => [...new Set(rows.map(process => nowOf(process).waits_for).filter(Boolean))]
+  .map(role => ({role, to: rows.findIndex(process => process.role === role)})).filter(({to}) => to >= 0).slice(0, LANES_MAX);
+
+// Lines between the names and the bars, from the rows that wait to the one that they wait for.
+function waitingLanes(rows, from) {
   const middle = row => row * BAR_PITCH + BAR_HEIGHT / 2;
-  return awaited.slice(0, LANES_MAX).flatMap(({role, to}, lane) => {
-    const x = width - 6 - lane * LANE, from = width - LANES_MAX * LANE - 8;
+  return awaitedBy(rows).flatMap(({role, to}, lane) => {
+    const x = from + LANE * (lane + 1);
     const waiting = rows.flatMap((process, i) => nowOf(process).waits_for === role ? [i] : []);
     const ends = [to, ...waiting].map(middle);
     const tips = waiting.map(row => `M${from} ${middle(row)}H${x}`).join('');
     const y = middle(to);
     return [svg('path', {class: 'lane', d: `${tips}M${x} ${Math.min(...ends)}V${Math.max(...ends)}M${x} ${y}H${from}`}),
-            svg('path', {class: 'arrow', d: `M${from - 3} ${y}l7 -4v8z`})];
+            svg('path', {class: 'arrow', d: `M${from - 2} ${y}l7 -4v8z`})];
   });
 }
 
@@ -287,30 +334,36 @@ function waitingPicture() {
   const rows = waitingRows();
   if (rows.length === 0) return [];
   const rate = process => nowOf(process).rate ?? 0;
-  const highest = Math.max(1e-9, ...rows.map(rate));
+  const all = job.processes.filter(isTrainer);
+  const isBusyKnown = all.every(process => process.busy_rate > 0);
+  const busy = process => isBusyKnown ? process.busy_rate ?? 0 : 0;  // a trainer that all wait for has the lowest
+  const highest = Math.max(1e-9, ...rows.map(rate), ...rows.map(busy));
   const longest = Math.max(...rows.map(process => process.role.length));
   const draw = width => {
-    const left = Math.min(width * 0.25, longest * LETTER + 14);
-    const text = Math.min(WAIT_TEXT, width * 0.42);
-    const room = Math.max(10, width - left - text - LANES_MAX * LANE - 18);
+    const names = Math.min(width * 0.25, longest * LETTER + 14);
+    const lanes = awaitedBy(rows).length;
+    const left = names + (lanes > 0 ? LANE * lanes + 8 : 0);
+    const room = Math.max(10, width - left - Math.min(WAIT_TEXT, width * 0.42));
     const marks = rows.flatMap((process, i) => {
       const top = i * BAR_PITCH, kind = kindOf(process), length = rate(process) / highest * room;
+      const busyLength = busy(process) / highest * room, textAt = left + Math.max(length, busyLength) + 6;
       const state = kind === 'slow' && !nowOf(process).waits_for ? 'slow' : nowOf(process).state ?? process.state;
-      const words = `${rate(process) > 0 ? `${short(rate(process))}/s  ` : ''}${state}`;
+      const words = `${rate(process) > 0 ? `${rateText(rate(process))}/s  ` : ''}${state}`;
       return [
-        svg('text', {class: 'name', x: at(left - 8), y: top + 13.5, 'text-anchor': 'end'},
-            endOf(process.role, Math.floor((left - 8) / LETTER))),
+        svg('text', {class: 'name', x: at(names - 8), y: top + 13.5, 'text-anchor': 'end'},
+            endOf(process.role, Math.floor((names - 8) / LETTER))),
+        svg('rect', {class: 'bar busy', x: at(left), y: top, width: at(busyLength), height: BAR_HEIGHT, rx: 2}),
         svg('rect', {class: `bar ${STATES[kind]}`, x: at(left), y: top, width: at(Math.max(length, 1)), height: BAR_HEIGHT, rx: 2}),
-        svg('text', {class: `value ${STATES[kind]}`, x: at(left + length + 6), y: top + 13.5},
-            beginOf(words, Math.floor((width - LANES_MAX * LANE - 18 - left - length) / LETTER))),
+        svg('text', {class: `value ${STATES[kind]}`, x: at(textAt), y: top + 13.5},
+            beginOf(words, Math.floor((width - textAt) / LETTER))),
       ];
     });
     return frame('bars', 'examples/s of the trainers, and who waits for whom', width, rows.length * BAR_PITCH,
-                 [...marks, ...waitingLanes(rows, width)]);
+                 [...marks, ...waitingLanes(rows, names - 4)]);
   };
-  const total = job.processes.filter(isTrainer).length;
-  const note = total > rows.length ? [html('small', {}, ` the ${rows.length} that need a look, of ${total}`)] : [];
-  return [html('figure', {class: 'waits'}, html('figcaption', {}, 'Examples/s, and who waits for whom', ...note), picture(draw))];
+  const notes = [...(isBusyKnown ? ['pale: while not waiting, over the whole job'] : []),
+                 ...(all.length > rows.length ? [`the ${rows.length} that need a look, of ${all.length}`] : [])];
+  return [html('figure', {class: 'waits'}, html('figcaption', {}, 'Examples/s, and who waits for whom ', html('small', {}, notes.join('; '))), picture(draw))];
 }
 
 // "6 processes wait for trainer-17", the most awaited first.
@@ -334,12 +387,12 @@ const waiting = () => [
 function processRow(process) {
   const one = nowOf(process), kind = kindOf(process);
   const state = process.ended_ms > 0 ? process.state : one.state || process.state;
-  const known = (value, text) => value === null || value === undefined ? '-' : text(value);
+  const known = (value, text) => isKnown(value) ? text(value) : '-';
   const row = [
     html('a', {href: linkTo(place.job, process.role), title: 'its log'}, process.role), process.node,
     stateText(kind, kind === 'slow' ? `slow, ${state}` : state),
     known(one.pass, pass => String(pass + 1)), known(one.batch, whole), known(one.cost, figure), rateText(one.rate),
-    one.in_per_s > 0 || one.out_per_s > 0 ? `${bytes(one.in_per_s ?? 0)} / ${bytes(one.out_per_s ?? 0)}` : '-',
+    flowText(one),
     known(one.cores, cores => cores.toFixed(1)), bytesText(one.memory_bytes ?? process.memory_bytes),
     process.starts > 1 ? String(process.starts) : '-'];
   if (settings.allow_changes) row.push(process.ended_ms === 0 && record.live.running ?
@@ -352,10 +405,23 @@ function liveProcesses() {
   const matching = job.processes.filter(process => passesFilter(
     filter, process.role, process.node, process.state, nowOf(process).state ?? ''));
   const sorted = matching.length > ROWS_MAX ? byNeed(matching) : matching;
-  const columns = [['process', ''], ['node', 'long'], ['state', 'long'], ['pass', 'n'], ['batch', 'n'], ['cost', 'n'], ['examples/s', 'n'],
-                   ['in / out per s', 'n'], ['cores', 'n'], ['memory', 'n'], ['starts', 'n'], ['change', '']];
+  const runs = record.live.running;  // then the columns stay where they are when all processes wait
+  const columns = [
+    ['process', ''], ['node', 'long'], ['state', 'long'], ['pass', 'n', runs], ['batch', 'n', runs], ['cost', 'n', runs],
+    ['examples/s', 'n', runs], ['in / out per s', 'n', runs], ['cores', 'n', runs], ['memory', 'n', runs], ['starts', 'n'],
+    ...(settings.allow_changes ? [['change', '']] : [])];
   const title = html('div', {class: 'title'}, html('h2', {}, 'Processes'), filterBox('processes', 'Filter processes', redrawAll));
-  return [title, ...folded('Processes', sorted, 'processes', rows => bare('processes', columns, rows.map(processRow)))];
+  return [title, ...folded('Processes', sorted, 'processes', rows => rows.length > ROWS_MAX ?
+    bare('processes', columns.map(([name, kind]) => [name, kind, true]), manyRows(rows, columns.length)) :
+    bare('processes', columns, rows.map(processRow)))];
+}
+
+// Rows that are far from the window are kept as they are.
+function manyRows(processes, columns) {
+  const drawn = new Map([...document.querySelectorAll('#processes tr')].map(row => [keyOf(row), row]));
+  const isFar = row => row && !near.has(row) && row.childElementCount === columns;
+  return processes.map(process => isFar(drawn.get(nameOf(process))) ?
+    {key: nameOf(process), isKept: true} : processRow(process));
 }
 
 function liveEvents() {
@@ -364,11 +430,18 @@ function liveEvents() {
   const rows = job.events.map(({unix_ms: when, role, text, is_bad: bad}) => {
     const same = `${when} ${role} ${text}`;
     count.set(same, (count.get(same) ?? 0) + 1);
-    return Object.assign([utc(when), role, [text, bad ? 'long bad' : 'long']], {key: `${same} ${count.get(same)}`});
+    return Object.assign([utc(when), role, [text, bad ? 'long bad' : 'long']], {key: `${same} ${count.get(same)}`, bad});
   }).reverse();
-  const columns = [['UTC', ''], ['who', ''], ['what', 'long']];
+  const columns = [['UTC', ''], ['from', ''], ['event', 'long']];
   return [html('h2', {}, 'Events', html('small', {}, ' the newest first')),
-          ...folded('Events', rows, 'events', shown => bare('events', columns, shown), NEWEST)];
+          ...folded('Events', rows, 'events', shown => bare('events', columns, shown), NEWEST, newestEvents)];
+}
+
+// Half of them may be faults, however old: the other events of a day push no fault out.
+function newestEvents(rows) {
+  const faults = rows.filter(row => row.bad).slice(0, NEWEST / 2);
+  const others = rows.filter(row => !faults.includes(row)).slice(0, NEWEST - faults.length);
+  return rows.filter(row => faults.includes(row) || others.includes(row));
 }
 
 const livePasses = () => passes((title, id, columns, rows) => [
@@ -385,11 +458,11 @@ function jobNodes() {
     return Object.assign([
       node, stateText(NODE_KINDS[state] ?? 'ended', state), String(list.length),
       use('cores') > 0 ? `${use('cores').toFixed(1)} of ${whole(of?.cores ?? NaN)}` : '-',
-      use('memory_bytes') > 0 ? `${bytes(use('memory_bytes'))} of ${bytesText(of?.memory_bytes)}` : '-', of?.error ?? ''],
+      use('memory_bytes') > 0 ? `${bytes(use('memory_bytes'))} of ${bytesText(of?.memory_bytes)}` : '-', of ? reasonOf(of) : ''],
       {key: node, bad: state === 'unreachable'});
   });
-  const columns = [['node', 'long'], ['state', ''], ['processes', 'n'], ['cores', 'n'], ['memory', 'n'], ['why', 'long']];
-  return [html('h2', {}, 'Nodes'), ...folded('Job nodes', rows.toSorted((a, b) => b.bad - a.bad), 'nodes',
+  const columns = [['node', 'long'], ['state', 'whole'], ['processes', 'n'], ['cores', 'n'], ['memory', 'n'], ['why', 'long']];
+  return [html('h2', {}, 'Nodes', html('small', {}, ' what this job uses of them')), ...folded('Job nodes', rows.toSorted((a, b) => b.bad - a.bad), 'nodes',
                                              shown => bare('nodes', columns, shown))];
 }
 
@@ -408,7 +481,7 @@ const JOB = [
   {id: 'head', keys: [ALWAYS, 'live', 'processes', 'curves', 'evaluators', 'progress', 'tags', 'note'], make: jobHead},
   {id: 'curves', keys: ['curves', 'evaluators'], make: liveCurves},
   {id: 'work', keys: ['processes', 'slow', 'live'], make: waiting},
-  {id: 'job-processes', keys: ['processes', 'live'], make: liveProcesses},
+  {id: 'job-processes', keys: ['processes', 'live', 'rows'], make: liveProcesses},
   {id: 'job-events', keys: ['events'], make: liveEvents},
   {id: 'tests', keys: ['test_curves'], make: testCurves},
   {id: 'job-passes', keys: ['passes', 'evaluators'], make: livePasses},
@@ -418,9 +491,10 @@ const JOB = [
   {id: 'job-configuration', keys: ['configuration'], make: configuration},
   {id: 'resuming', keys: ['job'], make: resuming},
 ];
-const MESSAGE = [{id: 'message', keys: [ALWAYS, 'gone'], make: () => [
+const MESSAGE = [{id: 'message', keys: [ALWAYS, 'gone', 'connection'], make: () => [
   html('h1', {tabindex: '-1'}, place.job === '' ? settings.cluster : place.job),
-  paragraph(goneJob ? 'No node knows this job.' : 'The first look at the nodes takes a moment.')]}];
+  ...(goneJob ? [paragraph('No node knows this job.')] :
+      isConnected ? [paragraph('The first look at the nodes takes a moment.')] : [])]}];
 
 let sections = [];
 let focusesHeading = false;  // of the next view, after the reader went there
@@ -457,6 +531,7 @@ function drawStale() {
     if (performance.now() - begun > SLICE_MS) break;
   }
   if (due.size > 0) redrawKeys([]);
+  for (const one of main.querySelectorAll('.picture, #processes tr')) nearness.observe(one);
   patchChildren(bannerBox, banners());
   patchChildren(header, topLine());
   drawLogHead();
@@ -471,7 +546,7 @@ function drawStale() {
 function titleText() {
   const one = entry();
   if (place.job === '') return `${settings.cluster}: jobs`;
-  return one?.is_running && one.passes > 0 ? `${percent(shareOf(one))} ${place.job}` : place.job;
+  return !document.hidden && one?.is_running && one.passes > 0 ? `${percent(shareOf(one))} ${place.job}` : place.job;
 }
 
 // ---- The frame around them ----
@@ -488,7 +563,7 @@ function topLine() {
           html('span', {class: `state ${isConnected ? 'ok' : 'bad'}`}, text)];
 }
 
-// A banner is [kind, text].
+// A banner is [kind, text, link if there is one].
 function bannersOfCluster() {
   const list = [];
   if (!isConnected) {
@@ -507,20 +582,26 @@ function bannersOfJob() {
   const one = entry();
   const list = [];
   if (goneJob) list.push(['warn', 'The job was removed from the nodes. The page keeps what it has.']);
-  for (const text of [broken, loss]) if (text) list.push(['bad', text]);
+  for (const text of [broken, loss]) if (text) list.push(['bad', text.replace(/^node /, 'Node ')]);
   if (isDiverged) {
     const size = cost === null ? 'not finite' : figure(cost);
     list.push(['bad', `Training diverges: the cost is ${size}. Lower optimizer.learning_rate.`]);
   }
   for (const text of stalls ?? []) list.push(['warn', text]);
-  if (!running && !goneJob) {
-    list.push([one?.has_failed ? 'bad' : 'quiet', `The job has ended: ${one?.state ?? 'see its processes'}.`]);
-  }
+  if (!running && !goneJob) list.push(endOfJob(one));
   return list;
 }
 
+function endOfJob(one) {
+  if (!one) return ['quiet', 'The job has ended.'];
+  if (!one.has_failed) return ['quiet', `The job has ended${one.state === 'done' ? '' : `: ${one.state}`}.`];
+  const failed = job.processes.find(process => one.state.startsWith(`failed: ${process.role} `));
+  const link = failed ? [' ', html('a', {href: linkTo(place.job, failed.role)}, `Log of ${failed.role}`)] : [];
+  return ['bad', `The job has ${one.state}.`, ...link];
+}
+
 const bannerTexts = () => [...bannersOfCluster(), ...(place.job !== '' && record?.live ? bannersOfJob() : [])];
-const banners = () => bannerTexts().map(([kind, text]) => html('p', {class: `banner ${kind}`}, text));
+const banners = () => bannerTexts().map(([kind, text, ...link]) => html('p', {class: `banner ${kind}`}, text, ...link));
 
 // ---- Logs ----
 
@@ -567,7 +648,8 @@ async function readLog(reader) {
   const at = reader.next === null ? '' : `&offset=${reader.next}`;
   let pause = POLL_MS;
   try {
-    const answer = await fetch(`log?job=${encodeURIComponent(reader.job)}&process=${encodeURIComponent(reader.process)}${at}`);
+    const answer = await fetch(`log?job=${encodeURIComponent(reader.job)}&process=${encodeURIComponent(reader.process)}${at}`,
+                               {signal: AbortSignal.timeout(SILENCE_MS)});
     const part = await answer.json();
     if (reader !== log) return;
     reader.error = answer.ok ? '' : part.error?.message ?? 'the log cannot be read';
@@ -616,7 +698,7 @@ function drawLogHead() {
   patchChildren(logHead, [
     html('h2', {}, 'Log'), choose, filterBox('log', 'Filter lines', filterLog),
     html('label', {}, follow, ' follow'), html('span', {class: log.error === '' ? 'quiet' : 'bad'}, count),
-    ...(log.first > 0 ? [button('Earlier lines', () => openLog(log.process, Math.max(0, log.first - LOG_STEP)))] : []),
+    ...(log.first > 0 ? [button('Earlier lines', () => openLog(log.process, Math.max(0, log.first - LOG_STEP)), {class: 'earlier'})] : []),
     button('Close', closeLog, {'aria-keyshortcuts': 'Escape', class: 'last'})]);
   logHead.querySelector('select').value = log.process;
   logHead.querySelector('#follow').checked = log.follow;
@@ -632,8 +714,16 @@ function closeLog() {
   location.hash = linkTo(place.job);
 }
 
-// The reader who scrolls up reads; at the end again, the log follows again.
+// The reader who scrolls up reads; at the end again, the log follows again. Other sizes of the panel
+// move the lines too.
+let logSize = '';
+const sizeOfLog = () => `${logLines.clientWidth} ${logLines.clientHeight}`;
+new ResizeObserver(() => {
+  logSize = sizeOfLog();
+  if (log?.follow) logLines.scrollTop = logLines.scrollHeight;
+}).observe(logLines);
 logLines.onscroll = () => {
+  if (logSize !== sizeOfLog()) return;
   const atEnd = logLines.scrollHeight - logLines.scrollTop - logLines.clientHeight < 30;
   if (log && log.follow !== atEnd) {
     log.follow = atEnd;
@@ -674,7 +764,8 @@ async function change(request) {
 function askToStop() {
   const request = `stop?job=${encodeURIComponent(place.job)}`;
   ask(`Stop ${place.job}?`,
-      'A stop saves first, so that the job can be resumed. A stop now loses what was trained since the last snapshot.',
+      '"Stop" saves the job first, so that it can be resumed from there. "Stop now" saves nothing: what was trained since ' +
+      'the last snapshot is lost.',
       [['Stop', request], ['Stop now', `${request}&now=1`]]);
 }
 
@@ -686,22 +777,35 @@ function askToRestart(process) {
 // ---- Connection ----
 
 const RETRY_MS = 3000;
-let stream = null;
+const SILENCE_MS = 40000;  // an event follows each look at the nodes, every 2 seconds
+let stream = null;  // null while the tab is hidden, so that hidden tabs take no connection
 let retry = 0;
+let seen = '';  // id of the newest event about this place; the server sends what came after it
+let lastEventAt = 0;  // performance.now()
 
-function connect() {
+function disconnect() {
   clearTimeout(retry);
   stream?.close();
-  const source = new EventSource(`events${place.job === '' ? '' : `?job=${encodeURIComponent(place.job)}`}`);
+  stream = null;
+}
+
+function connect() {
+  disconnect();
+  if (document.hidden) return;
+  lastEventAt = performance.now();
+  const query = [['job', place.job], ['seen', seen]].filter(([, value]) => value !== '')
+    .map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&');
+  const source = new EventSource(`events${query === '' ? '' : `?${query}`}`);
   stream = source;
   const on = (name, receive) => source.addEventListener(name, event => {
     if (source !== stream) return;
     isConnected = true;
+    [lastEventAt, seen] = [performance.now(), event.lastEventId];
     receive(JSON.parse(event.data));
   });
   on('cluster', data => {
     cluster = data;
-    document.title = titleText();  // also of a tab that is not shown, in which nothing is drawn
+    document.title = titleText();
     redrawKeys([ALWAYS]);
   });
   on('job', data => {
@@ -726,6 +830,14 @@ function connect() {
   };
 }
 
+// A connection may be dead although nothing has closed it.
+function connectAfterSilence() {
+  if (!stream || performance.now() - lastEventAt < SILENCE_MS) return;
+  isConnected = false;
+  redrawKeys(['connection']);
+  connect();
+}
+
 // ---- Keys and places ----
 
 let overviewScroll = 0;  // when it was left
@@ -736,7 +848,7 @@ function go(isFirst) {
   place = placeOf(location.hash);
   if (isFirst || place.job !== former.job) {
     if (former.job === '') overviewScroll = scrollY;
-    [record, goneJob] = [null, false];
+    [record, goneJob, seen] = [null, false, ''];
     filters.processes = '';
     connect();
     redrawAll();
@@ -755,7 +867,8 @@ function go(isFirst) {
 
 document.onkeydown = event => {
   const typing = event.target.matches?.('input, select, textarea');
-  if (event.key === 'Escape' && !dialog.open && log) closeLog();
+  const clears = event.target.type === 'search' && event.target.value !== '';  // what Escape does there
+  if (event.key === 'Escape' && !dialog.open && log && !clears) closeLog();
   if (event.key !== '/' || typing || dialog.open || event.ctrlKey || event.metaKey || event.altKey) return;
   const box = document.getElementById(log ? 'filter-log' : place.job === '' ? 'filter-jobs' : 'filter-processes');
   if (!box) return;
@@ -771,5 +884,11 @@ if (settings.live) {
   document.body.prepend(skip, header, bannerBox);
   main.after(logPanel, dialog);
   addEventListener('hashchange', () => go(false));
+  setInterval(connectAfterSilence, RETRY_MS);
+  document.onvisibilitychange = () => {
+    document.title = titleText();
+    if (document.hidden) disconnect();
+    else connect();
+  };
   go(true);
 }

@@ -87,7 +87,7 @@ const scale = (range, from, to) => value => from + (value - range.low) / (range.
 
 const HEIGHT = 250, LEFT = 52, RIGHT = 14, TOP = 10, BOTTOM = 40;
 const TICKS = 5;
-const TICK_WIDTH = 90;  // at least, of the horizontal axis
+const TICK_WIDTH = 70;  // at least, of the horizontal axis
 const SERIES_MAX = 8;  // as many colours are distinguished
 const MANY_DOTS = 50;  // dots of a longer series are small, so that they stay apart
 const TIP_REACH = 30;  // pixels from the pointer to a point
@@ -244,14 +244,17 @@ const textOf = cell => Array.isArray(cell) ? cell[0] : cell;
 const isNothing = cell => ['', '-', '0', '0 B'].includes(textOf(cell));
 
 // columns: [[title, class]]; a cell is text or an element, or [either, class] where its class is not
-// the column's. A column that says nothing in any row is left out. On a narrow page a row is a card.
-// A row may have a `key`, by which the live page finds it again (data-key).
+// the column's. A column that says nothing in any row is left out, unless its third element is true.
+// On a narrow page a row is a card. A row may have a `key`, by which the live page finds it again
+// (data-key); one that `isKept` has no cells, and the live page leaves it as it is (data-kept).
 function table(title, id, columns, rows, total = rows.length, kept = 'the last') {
   if (rows.length === 0) return [];
-  const shown = columns.map((column, i) => i).filter(i => !rows.every(row => isNothing(row[i])));
+  const shown = columns.map((column, i) => i).filter(i => columns[i][2] || !rows.every(row => isNothing(row[i])));
   const note = total > rows.length ? [html('small', {}, ` ${kept} ${rows.length} of ${total}`)] : [];
   const head = html('tr', {class: 'head'}, ...shown.map(i => html('th', {class: columns[i][1]}, columns[i][0])));
-  const body = rows.map(row => html('tr', row.key === undefined ? {} : {'data-key': row.key}, ...shown.map(i => {
+  const keysOf = ({key, isKept}) => (
+    {...(key === undefined ? {} : {'data-key': key}), ...(isKept ? {'data-kept': ''} : {})});
+  const body = rows.map(row => html('tr', keysOf(row), ...shown.filter(() => !row.isKept).map(i => {
     const kind = Array.isArray(row[i]) ? row[i][1] : columns[i][1];
     const attributes = {class: kind, 'data-name': columns[i][0], ...(textOf(row[i]) === '-' ? {'data-none': ''} : {})};
     return html('td', attributes, html('span', {}, textOf(row[i])));
@@ -379,7 +382,7 @@ function passes(draw = table) {
 }
 
 const events = () => table(
-  'Events', 'events', [['UTC', ''], ['who', ''], ['what', 'long']],
+  'Events', 'events', [['UTC', ''], ['from', ''], ['event', 'long']],
   job.events.map(event => [utc(event.unix_ms), event.role, [event.text, event.is_bad ? 'long bad' : 'long']]),
   job.events_total, 'the faults and the last others,');
 

@@ -239,6 +239,65 @@ TEST_F(DashboardInABrowser, AServerThatComesBackIsFoundAgain) {
       "document.querySelector('#banners').textContent.includes('The job has ended')"));
 }
 
+TEST_F(DashboardInABrowser, AHiddenTabClosesItsConnectionAndGoesOnLater) {
+  live_.put(cluster_json(), job_json_text({.points = 5}));
+  start();
+  Browser& browser = browser_at("#job=digits");
+  ASSERT_TRUE(browser.comes(kJobIsDrawn));
+  const auto set_hidden = [&](bool hidden) {
+    browser.evaluate(fmt::format(
+        "(() => {{ Object.defineProperty(document, 'hidden', {{value: {}, configurable: true}});"
+        "document.dispatchEvent(new Event('visibilitychange')); }})()",
+        hidden));
+  };
+  set_hidden(true);
+  EXPECT_EQ(browser.evaluate("stream === null"), "true");
+  EXPECT_EQ(browser.evaluate("document.title"), "digits") << "no progress that stands still";
+  live_.put(cluster_json(), job_json_text({.points = 50}));
+  set_hidden(false);
+  EXPECT_TRUE(browser.comes(
+      "document.querySelector('#view-curves polyline').getAttribute('points').split(' ').length "
+      "=== 50"));
+  EXPECT_NE(browser.requests().back().find("events?job=digits&seen="), std::string::npos)
+      << browser.requests().back();
+  EXPECT_EQ(browser.evaluate("document.title"), "37 % digits");
+  expect_no_complaints();
+}
+
+TEST_F(DashboardInABrowser, AfterSilenceTheConnectionCountsAsLost) {
+  live_.put(cluster_json(), job_json_text());
+  start();
+  Browser& browser = browser_at("#job=digits");
+  ASSERT_TRUE(browser.comes(kJobIsDrawn));
+  EXPECT_EQ(browser.evaluate("bannerBox.textContent.includes('is lost; trying again')"), "false");
+  browser.evaluate(
+      "(() => { window.EventSource = class { addEventListener() {} close() {} };"
+      "const now = performance.now() + SILENCE_MS; performance.now = () => now; })()");
+  EXPECT_TRUE(browser.comes("bannerBox.textContent.includes('is lost; trying again')"));
+  expect_no_complaints();
+}
+
+TEST_F(DashboardInABrowser, AFailedJobNamesTheLogThatTellsWhy) {
+  std::string cluster = cluster_json();
+  const auto replace = [&](std::string_view from, std::string_view to) {
+    cluster.replace(cluster.find(from), from.size(), to);
+  };
+  replace(R"("has_failed":false)", R"("has_failed":true)");
+  replace("running", "failed: trainer-0 exited with code 1");
+  std::string job = job_json_text({.is_running = false});
+  const std::string_view works = R"("failed":false)";
+  job.replace(job.find(works), works.size(), R"("failed":true)");
+  live_.put(cluster, job);
+  start();
+  Browser& browser = browser_at("#job=digits");
+  ASSERT_TRUE(browser.comes("document.querySelector('.banner a') !== null"));
+  EXPECT_EQ(browser.evaluate("document.querySelector('.banner a').textContent"),
+            "Log of trainer-0");
+  EXPECT_EQ(browser.evaluate("document.querySelector('.banner a').hash"),
+            "#job=digits&log=trainer-0");
+  expect_no_complaints();
+}
+
 TEST_F(DashboardInABrowser, OfManyProcessesThoseThatNeedALookAreShownFirst) {
   live_.put(cluster_json(), job_json_text({.trainers = 200}));
   start();
