@@ -50,24 +50,39 @@ Result<std::string> choose_token(Context& context, const std::string& file) {
   return new_token();
 }
 
-// Listens on the chosen port, or else on the usual one or any that is free.
-Result<std::shared_ptr<http::HttpServer>> listen(Context& context, http::Service& service,
-                                                 std::optional<std::uint32_t> port) {
-  const auto on = [&](std::uint32_t number) {
-    return http::HttpServer::listen(dashboard_server(static_cast<std::uint16_t>(number)), service);
-  };
-  auto server = on(port.value_or(kUsualPort));
-  if (server) return server;
+struct Served {
+  std::unique_ptr<DashboardService> service;
+  std::shared_ptr<http::HttpServer> server;
+};
+
+Result<Served> serve(LiveCluster& live, const DashboardOptions& options, std::uint32_t port) {
+  Served served;
+  served.service = std::make_unique<DashboardService>(live, options);
+  PADDLE_TRY(served.server,
+             http::HttpServer::listen(dashboard_server(static_cast<std::uint16_t>(port)),
+                                      *served.service));
+  return served;
+}
+
+// Listens on the chosen port, or else on the usual one or any that is free. On that one the token
+// is a new one: pages go on asking at a port that another user may take after this dashboard, and
+// the kept token must stay secret.
+Result<Served> serve(Context& context, LiveCluster& live, DashboardOptions& options,
+                     std::optional<std::uint32_t> port) {
+  auto served = serve(live, options, port.value_or(kUsualPort));
+  if (served) return served;
   if (port) {
-    Error error = std::move(server).error();
+    Error error = std::move(served).error();
     error.hint = "without --port, another one is taken";
     return error;
   }
-  server = on(0);
-  if (server) {
-    context.console.note(fmt::format("port {} is taken: the address has another one", kUsualPort));
+  PADDLE_TRY(options.token, new_token());
+  served = serve(live, options, 0);
+  if (served) {
+    context.console.note(
+        fmt::format("port {} is taken: this address ends with the dashboard", kUsualPort));
   }
-  return server;
+  return served;
 }
 
 Status run_dashboard(Context& context, const DashboardCommand& options) {
@@ -80,18 +95,18 @@ Status run_dashboard(Context& context, const DashboardCommand& options) {
                                      {"cluster", cluster.name},
                                      {"allow_changes", options.allow_changes}}),
                        context.share));
-  const std::string token = service_options.token;
   LiveCluster live(context, cluster);
-  DashboardService service(live, std::move(service_options));
-  PADDLE_TRY(const auto server, listen(context, service, options.port));
-  const std::string url = fmt::format("http://127.0.0.1:{}/{}/", server->port(), token);
-  std::thread thread([&server] { server->run(); });
+  PADDLE_TRY(const Served served, serve(context, live, service_options, options.port));
+  http::HttpServer& server = *served.server;
+  const std::string url =
+      fmt::format("http://127.0.0.1:{}/{}/", server.port(), service_options.token);
+  std::thread thread([&server] { server.run(); });
   context.console.note(
       fmt::format("cluster '{}' for a browser on this machine; Ctrl-C ends it", cluster.name));
   context.console.result(Json::object({{"url", url}, {"pid", ::getpid()}}), url);
   if (context.note_interrupts) context.note_interrupts(false);
   while (!context.interrupted()) context.pause(kLongPause);
-  server->stop();
+  server.stop();
   thread.join();
   return {};
 }

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <fmt/format.h>
@@ -128,7 +130,8 @@ class JobsOfCluster {
   std::vector<NodeMetrics> nodes_;  // by member
 };
 
-// The file for node_exporter. Readers see a whole text at any time, and no file after the end.
+// The file for node_exporter. Readers see a whole text at any time, and no file after the end; one
+// that another writer has put there stays.
 class TextFile {
  public:
   static Result<TextFile> open(const std::string& folder, const std::string& name) {
@@ -149,7 +152,11 @@ class TextFile {
   TextFile(TextFile&&) = default;
   TextFile& operator=(TextFile&&) = default;
   ~TextFile() {
-    if (folder_ && is_written_) ::unlinkat(folder_.get(), name_.c_str(), 0);
+    struct stat info {};
+    if (!folder_ || !written_ ||
+        ::fstatat(folder_.get(), name_.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
+      return;
+    if (mark_of(info) == *written_) ::unlinkat(folder_.get(), name_.c_str(), 0);
   }
 
   const std::string& path() const { return path_; }
@@ -158,13 +165,21 @@ class TextFile {
   Status write(std::string_view text) {
     PADDLE_TRY(DraftFile draft, DraftFile::create(folder_.get()));
     PADDLE_TRY_STATUS(write_all(draft.fd(), as_bytes(text), TimePoint::max()));
+    struct stat info {};
+    if (::fstat(draft.fd(), &info) != 0) return not_writable(path_);
     PADDLE_TRY_STATUS(draft.commit(name_, 0644));
-    is_written_ = true;
+    written_ = mark_of(info);
     return {};
   }
 
  private:
+  // The inode and the time of the write: another paddlectl's file has others.
+  using Mark = std::tuple<dev_t, ino_t, std::int64_t, std::int64_t>;
+
   TextFile() = default;
+  static Mark mark_of(const struct stat& info) {
+    return {info.st_dev, info.st_ino, info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
+  }
   static Error not_writable(const std::string& folder) {
     Error error = system_error(Errc::kResource, "write into " + folder);
     error.hint = "let this user write there (chown or setfacl), or name another folder";
@@ -173,7 +188,7 @@ class TextFile {
 
   UniqueFd folder_;
   std::string path_, name_;
-  bool is_written_ = false;
+  std::optional<Mark> written_;
 };
 
 Status keep_file(Context& context, JobsOfCluster& jobs, ClusterSession& session,

@@ -5,11 +5,19 @@
 
 #include <fmt/format.h>
 
+#include "cli/dashboard/record_slots.h"
 #include "cli/job/folders.h"
 #include "cli/report/prometheus.h"
 
 namespace paddle::cli {
 namespace {
+
+std::string why_crowded() {
+  return fmt::format(
+      "the dashboard reads the records of {} jobs at most; this one follows a minute after the "
+      "page of another job is closed",
+      kRecordsMax);
+}
 
 std::vector<std::size_t> all_nodes(const ClusterSpec& cluster) {
   std::vector<std::size_t> nodes(cluster.nodes.size());
@@ -58,7 +66,8 @@ ClusterWatch::ClusterWatch(Context& context, const ClusterSpec& cluster, std::st
       usages_(session_.members().size()),
       rates_(session_.members().size()) {}
 
-LiveStore::Look ClusterWatch::round(const std::set<std::string>& wanted) {
+LiveStore::Look ClusterWatch::round(const std::set<std::string>& wanted,
+                                    const std::set<std::string>& crowded) {
   reconnection_.round(session_, context_.clock.now());
   ClusterLook look = session_.look(context_.clock, "");
   note_rates(look);
@@ -81,6 +90,8 @@ LiveStore::Look ClusterWatch::round(const std::set<std::string>& wanted) {
     }
     result.known.push_back(name);
     if (job.has_record()) result.jobs.push_back({name, job.fields()});
+    if (crowded.contains(name))
+      result.jobs.push_back({name, job.fields_without_record(why_crowded())});
     ++one;
   }
   std::erase_if(logs_, [&](const auto& log) { return !jobs_.contains(log.first.first); });
@@ -215,13 +226,6 @@ LogTail& ClusterWatch::tail_of(const LogRequest& request, const std::string& pat
 }
 
 void ClusterWatch::read_logs(std::vector<LogRequest> requests) {
-  if (requests.size() > kLogsKeptMax) {  // each has a tail of its own meanwhile
-    std::vector<LogRequest> later(std::make_move_iterator(requests.begin() + kLogsKeptMax),
-                                  std::make_move_iterator(requests.end()));
-    requests.resize(kLogsKeptMax);
-    read_logs(std::move(requests));
-    return read_logs(std::move(later));
-  }
   std::vector<Result<LogPart>> answers(
       requests.size(), Error{Errc::kUnreachable, "the node did not answer", "try again"});
   std::map<std::size_t, std::vector<std::size_t>> of_member;  // indices in `requests`

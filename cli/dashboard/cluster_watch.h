@@ -37,19 +37,22 @@ class ClusterWatch {
   // `output`: see LiveJob::take(). Connects to no node yet.
   ClusterWatch(Context& context, const ClusterSpec& cluster, std::string output);
 
-  // Looks at every connected node. `wanted`: the jobs whose whole record is wanted. Jobs with
-  // another name than check_job_name() allows are left out. The data of the event "cluster":
+  // Looks at every connected node. `wanted`: the jobs whose whole record is wanted. `crowded`:
+  // those that viewers look at and that get no record; they say so. Jobs with another name than
+  // check_job_name() allows are left out. The data of the event "cluster":
   //   {unix_ms, cluster, nodes: [{node, state, error, cores, memory_bytes, memory_available_bytes,
   //   cores_busy, gpus, in_per_s, out_per_s}], jobs: LiveJob::summary(), the newest first}
   // state: "ready", "unreachable", "absent" (without the cluster's folder), or "connecting" until
   // the first attempt has ended. Numbers that are not known are null.
-  LiveStore::Look round(const std::set<std::string>& wanted);
+  LiveStore::Look round(const std::set<std::string>& wanted,
+                        const std::set<std::string>& crowded = {});
   // Whether files have more than the last round has read.
   bool has_more() const { return has_more_; }
   // Whether an attempt to connect has ended since the last round.
   bool has_new_connections() const { return reconnection_.has_news(); }
   bool is_connecting() const { return reconnection_.is_trying(); }
-  // Answers the requests, after a read of each log at most once a second.
+  // Answers the requests, after a read of each log at most once a second. REQUIRES: at most
+  // kLogsKeptMax requests.
   void read_logs(std::vector<LogRequest> requests);
   // Waits until every attempt to connect that is in progress has ended.
   void wait_for_connections() { reconnection_.wait(); }

@@ -23,7 +23,7 @@ using http::refusal;
 using http::Reply;
 using http::Request;
 
-constexpr std::string_view kBearer = "Bearer ";
+constexpr std::string_view kBearer = "bearer ";
 constexpr std::uint32_t kConnectionsMax = 200;
 constexpr std::chrono::milliseconds kDrainTime{2'000};  // a user waits for it after Ctrl-C
 constexpr std::string_view kNoFrames = "; frame-ancestors 'none'";
@@ -54,12 +54,23 @@ Reply no_such_page() {
   return refusal(404, "there is no such page", "paddlectl dashboard prints the address");
 }
 
-// `usage`: the status of an error that is the client's.
-Reply reply_to(const Error& error, unsigned usage) {
-  const unsigned status = error.code == Errc::kUsage         ? usage
-                          : error.code == Errc::kUnreachable ? 502
-                                                             : 500;
-  return refusal(status, error.message, error.hint);
+Reply reply_to(const Error& error) {
+  const auto status = [&] {
+    switch (error.code) {
+      case Errc::kUsage:
+        return 404U;
+      case Errc::kFailed:
+        return 409U;
+      case Errc::kUnreachable:
+        return 502U;
+      case Errc::kResource:
+      case Errc::kInterrupted:
+        return 503U;
+      default:
+        return 500U;
+    }
+  };
+  return refusal(status(), error.message, error.hint);
 }
 
 }  // namespace
@@ -182,7 +193,7 @@ const DashboardService::Route* DashboardService::route_of(const Request& head) c
                                                         {"restart", true}});
   const std::string_view token = options_.token;
   std::string_view path = head.path, given = head.authorization;
-  if (path == "/metrics" && given.starts_with(kBearer)) {
+  if (path == "/metrics" && http::lower(given.substr(0, kBearer.size())) == kBearer) {
     given.remove_prefix(kBearer.size());
     path.remove_prefix(1);
   } else {
@@ -251,7 +262,7 @@ void DashboardService::answer(Request request, std::function<void(Reply)> done) 
                                           : Change::kStop;
   live_.change(job, name == "restart" ? process : "", change,
                [done = std::move(done)](const Result<std::string>& changed) {
-                 if (!changed) return done(reply_to(changed.error(), 409));
+                 if (!changed) return done(reply_to(changed.error()));
                  done({.body = Json::object({{"done", *changed}}).text() + "\n"});
                });
 }
@@ -278,7 +289,7 @@ void DashboardService::log(const http::Fields& values, const std::string& job,
     if (!offset) return done(refusal(400, "the offset is not a number of bytes"));
   }
   live_.log(job, process, offset, [done = std::move(done)](const Result<LogPart>& part) {
-    if (!part) return done(reply_to(part.error(), 404));
+    if (!part) return done(reply_to(part.error()));
     done({.body = Json::object({{"offset", part->offset},
                                 {"next", part->next},
                                 {"size", part->size},

@@ -47,9 +47,24 @@ Result<std::string> new_token() {
 }
 
 Result<std::string> token_of(const std::string& file) {
-  if (::access(file.c_str(), F_OK) != 0 && errno == ENOENT) PADDLE_TRY_STATUS(write_new(file));
-  PADDLE_TRY(const Bytes content, read_secret_file(file, kTokenBytesMax + 1));
-  std::string token(as_text(content));
+  struct stat info {};
+  const bool exists = ::lstat(file.c_str(), &info) == 0;
+  if (!exists) {
+    const Status written =
+        errno == ENOENT ? write_new(file) : system_error(Errc::kResource, "read " + file);
+    if (!written) {
+      Error error = written.error();
+      error.hint = "name a file elsewhere with --token-file";
+      return error;
+    }
+  }
+  if (exists && !S_ISREG(info.st_mode))
+    return Error{Errc::kAuth, file + " is no regular file", "name another file with --token-file"};
+  std::string token;
+  if (info.st_size <= static_cast<off_t>(kTokenBytesMax) + 1) {
+    PADDLE_TRY(const Bytes content, read_secret_file(file, kTokenBytesMax + 1));
+    token = as_text(content);
+  }
   if (token.ends_with('\n')) token.pop_back();
   const bool is_token = token.size() >= kTokenBytesMin && token.size() <= kTokenBytesMax &&
                         std::ranges::all_of(token, [](char c) {

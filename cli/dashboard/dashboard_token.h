@@ -12,8 +12,8 @@ namespace paddle::cli {
 Result<std::string> new_token();
 
 // The token in the file, which gets a new one if it does not exist. kAuth: another user may read or
-// write the file. kUsage: its content is no token: 32 to 256 letters, digits, '-' and '_'.
-// kResource: it cannot be written.
+// write the file, or it is no regular file. kUsage: its content is no token: 32 to 256 letters,
+// digits, '-' and '_'. kResource: it cannot be written.
 Result<std::string> token_of(const std::string& file);
 
 }  // namespace paddle::cli

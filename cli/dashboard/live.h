@@ -53,14 +53,14 @@ class Live {
 
   // A part of the log of a process ("trainer-0") of a job, from byte `offset` on; without an
   // offset the last 64 KiB. kUsage: the job or the process is unknown. kUnreachable: its node does
-  // not answer.
+  // not answer. log() and change(): kResource: there are too many requests at once.
   virtual void log(const std::string& job, const std::string& process,
                    std::optional<std::uint64_t> offset,
                    std::function<void(Result<LogPart>)> done) = 0;
 
   // Stops a job, or restarts a process of it. `process` is empty but for kRestart. Gives a sentence
-  // that says what was done. kUsage: the job or the process is unknown, or the change makes no
-  // sense in its state.
+  // that says what was done. kUsage: the job or the process is unknown. kFailed: the change makes
+  // no sense in its state, or failed. kUnreachable: a node does not answer.
   virtual void change(const std::string& job, const std::string& process, Change change,
                       std::function<void(Result<std::string>)> done) = 0;
 

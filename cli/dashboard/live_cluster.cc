@@ -16,14 +16,17 @@ constexpr auto kLookEvery = std::chrono::seconds(2);        // while a viewer is
 constexpr auto kLookSeldom = std::chrono::seconds(15);      // otherwise
 constexpr auto kLookSoon = std::chrono::milliseconds(200);  // after a look, for a new viewer
 constexpr auto kViewerStays = std::chrono::seconds(30);     // after its last question
-constexpr auto kRecordStays = std::chrono::seconds(60);     // after a viewer's last question
-constexpr std::size_t kRecordsMax = 8;  // jobs with their whole record in memory
-constexpr std::size_t kWantedMax = 256;
 constexpr std::size_t kLogRequestsMax = 256;
 constexpr std::size_t kChangesMax = 8;  // at the same time
 
 Error busy() {
   return {Errc::kResource, "the dashboard has too many requests at once", "try again"};
+}
+
+// An error of a command that knows the job and the process.
+Error in_conflict(Error error) {
+  if (error.code == Errc::kUsage) error.code = Errc::kFailed;
+  return error;
 }
 
 Error ends() {
@@ -62,7 +65,7 @@ void LiveCluster::pause(Duration limit) {
 void LiveCluster::run() {
   while (!is_over_) {
     const TimePoint began = clock_now();
-    store_.publish(watch_.round(wanted_jobs()));
+    store_.publish(look());
     {
       const std::lock_guard lock(calling_);
       if (call_) call_();
@@ -71,36 +74,36 @@ void LiveCluster::run() {
   }
 }
 
-std::set<std::string> LiveCluster::wanted_jobs() {
-  const std::lock_guard lock(mutex_);
-  const TimePoint now = clock_now();
-  std::erase_if(wanted_, [&](const auto& one) { return now - one.second > kRecordStays; });
-  std::vector<std::pair<TimePoint, std::string>> latest;
-  for (const auto& [job, asked] : wanted_) latest.emplace_back(asked, job);
-  std::ranges::sort(latest, std::ranges::greater());
-  std::set<std::string> jobs;
-  for (const auto& [asked, job] : latest) {
-    if (jobs.size() < kRecordsMax) jobs.insert(job);
+LiveStore::Look LiveCluster::look() {
+  RecordSlots::Choice choice;
+  {
+    const std::lock_guard lock(mutex_);
+    choice = slots_.choose(clock_now());
   }
-  return jobs;
+  LiveStore::Look seen = watch_.round(choice.records, choice.crowded);
+  const std::lock_guard lock(mutex_);
+  slots_.know(seen.known);
+  return seen;
 }
 
 void LiveCluster::wait_for_next_look(TimePoint looked) {
   std::unique_lock lock(mutex_);
-  for (;;) {
-    if (is_over_) return;
-    if (!log_requests_.empty()) {
-      std::vector<LogRequest> requests = std::exchange(log_requests_, {});
-      lock.unlock();
-      watch_.read_logs(std::move(requests));
-      lock.lock();
-      continue;
-    }
+  bool has_read_logs = false;
+  while (!is_over_) {
     const TimePoint now = clock_now();
     const bool is_viewed = viewed_ && now - *viewed_ < kViewerStays;
     TimePoint due = looked + (is_viewed ? Duration(kLookEvery) : Duration(kLookSeldom));
     if (looks_soon_ || watch_.has_more()) due = looked + kLookSoon;
-    if (now >= due || watch_.has_new_connections()) {
+    const bool is_due = now >= due || watch_.has_new_connections();
+    if (!log_requests_.empty() && !(is_due && has_read_logs)) {
+      std::vector<LogRequest> requests = next_log_requests();
+      lock.unlock();
+      watch_.read_logs(std::move(requests));
+      lock.lock();
+      has_read_logs = true;
+      continue;
+    }
+    if (is_due) {
       looks_soon_ = false;
       return;
     }
@@ -109,14 +112,22 @@ void LiveCluster::wait_for_next_look(TimePoint looked) {
   }
 }
 
+std::vector<LogRequest> LiveCluster::next_log_requests() {
+  const auto end = log_requests_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(
+                                               log_requests_.size(), kLogsKeptMax));
+  std::vector<LogRequest> requests(std::make_move_iterator(log_requests_.begin()),
+                                   std::make_move_iterator(end));
+  log_requests_.erase(log_requests_.begin(), end);
+  return requests;
+}
+
 void LiveCluster::note_viewer(const std::string& job) {
   {
     const std::lock_guard lock(mutex_);
     const TimePoint now = clock_now();
     const bool was_viewed = viewed_ && now - *viewed_ < kViewerStays;
-    const bool is_new = !job.empty() && !wanted_.contains(job);
+    const bool is_new = !job.empty() && slots_.ask(job, now);
     viewed_ = now;
-    if (!job.empty() && (!is_new || wanted_.size() < kWantedMax)) wanted_[job] = now;
     if (was_viewed && !is_new) return;
     looks_soon_ = true;
   }
@@ -203,9 +214,10 @@ Result<std::string> LiveCluster::stop(Context& context, ClusterSession& session,
                                       const std::string& job, bool now) {
   session.forgive_absent();
   Status reached = session.all_well();
-  PADDLE_TRY(const StoppedJob ended, save_and_end(context, session, job, now));
-  if (reached) return ended.text(job);
-  return std::move(reached).error().with(ended.text(job));
+  auto ended = save_and_end(context, session, job, now);
+  if (!ended) return in_conflict(std::move(ended).error());
+  if (reached) return ended->text(job);
+  return std::move(reached).error().with(ended->text(job));
 }
 
 Result<std::string> LiveCluster::restart(Context& context, ClusterSession& session,
@@ -216,12 +228,21 @@ Result<std::string> LiveCluster::restart(Context& context, ClusterSession& sessi
   }
   session.forgive_absent();
   PADDLE_TRY_STATUS(session.all_well());
-  PADDLE_TRY_STATUS(check_not_done(session, job));
+  const auto name = [](const ProcessOnNode& one) { return one.status.name; };
+  const auto processes = session.processes(job);
+  PADDLE_TRY_STATUS(session.all_well());
+  if (std::ranges::find(processes, process, name) == processes.end()) {
+    return Error{Errc::kUsage, fmt::format("job {} has no process '{}'", job, process),
+                 "choose a process of the job"};
+  }
+  if (auto done = check_not_done(session, job); !done) return in_conflict(std::move(done).error());
   if (const auto broken = find_broken_start(context, session, job)) {
-    return Error{Errc::kUsage, describe(*broken, job),
+    return Error{Errc::kFailed, describe(*broken, job),
                  fmt::format("start it again: paddlectl train --name {} <workspace>", job)};
   }
-  return restart_process(context, session, job, process);
+  auto restarted = restart_process(context, session, job, process);
+  if (!restarted) return in_conflict(std::move(restarted).error());
+  return restarted;
 }
 
 }  // namespace paddle::cli

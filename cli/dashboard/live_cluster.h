@@ -6,10 +6,8 @@
 #include <condition_variable>
 #include <functional>
 #include <list>
-#include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -20,6 +18,7 @@
 #include "cli/dashboard/cluster_watch.h"
 #include "cli/dashboard/live.h"
 #include "cli/dashboard/live_store.h"
+#include "cli/dashboard/record_slots.h"
 
 namespace paddle::cli {
 
@@ -49,10 +48,12 @@ class LiveCluster final : public Live {
   };
 
   void run();
-  // The jobs that viewers looked at lately, at most kRecordsMax.
-  std::set<std::string> wanted_jobs();
-  // Waits until the next look is due, and answers requests for logs meanwhile.
+  LiveStore::Look look();
+  // Waits until the next look is due, and answers requests for logs meanwhile; some of them also
+  // if it is due at once.
   void wait_for_next_look(TimePoint looked);
+  // Takes the oldest ones, at most kLogsKeptMax. REQUIRES: mutex_ is held.
+  std::vector<LogRequest> next_log_requests();
   void note_viewer(const std::string& job);
   void look_soon();
   void pause(Duration limit);
@@ -73,9 +74,9 @@ class LiveCluster final : public Live {
   std::atomic<bool> is_over_ = false;
   std::mutex mutex_;  // guards the members below, but for calling_
   std::condition_variable changed_;
-  bool looks_soon_ = false;                  // a viewer wants what was not looked at
-  std::optional<TimePoint> viewed_;          // when a viewer last asked for anything
-  std::map<std::string, TimePoint> wanted_;  // when a viewer last asked for the job
+  bool looks_soon_ = false;          // a viewer wants what was not looked at
+  std::optional<TimePoint> viewed_;  // when a viewer last asked for anything
+  RecordSlots slots_;
   std::vector<LogRequest> log_requests_;
   std::list<ChangeThread> changes_;
 

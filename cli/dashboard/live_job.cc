@@ -245,7 +245,10 @@ void LiveJob::take(Context& context, ClusterSession& session, ClusterLook look,
   const JobSize size = size_of_job(look.processes);
   size_.trainers = std::max(size_.trainers, size.trainers);
   size_.pservers = std::max(size_.pservers, size.pservers);
-  state_ = job_state(look.processes, unseen, size.all_seen);
+  // A node that does not answer changes nothing about a job that has ended.
+  const std::string state = job_state(look.processes, unseen, size.all_seen);
+  if (state != "unknown" || !has_ended_) state_ = state;
+  has_ended_ = state_ == "done" || state_ == "stopped" || state_.starts_with("failed");
   if (is_at_rest()) {
     for (ProcessRecord& shown : record_.processes) {
       const auto found = processes_.find(shown.role);
@@ -291,12 +294,16 @@ void LiveJob::update_record(const ClusterSession& session,
       update_events() || record_.machines.size() != machines_before || fields_.empty();
   const bool has_new_figures = std::exchange(figures_are_old_, false);
   if (has_new_figures) figures_ = figures_of(record_);
+  if (runs()) figures_.slow = slow_trainers(view_.processes());  // now, as `status` has it
   if (has_new_figures || has_changed) {
     fields_ = job_fields(record_, figures_);
     return;
   }
-  const auto processes = std::ranges::find(fields_, "processes", &Json::Fields::value_type::first);
-  processes->second = processes_json(record_, figures_);
+  const auto value_of = [&](std::string_view key) -> Json& {
+    return std::ranges::find(fields_, key, &Json::Fields::value_type::first)->second;
+  };
+  value_of("processes") = processes_json(record_, figures_);
+  value_of("slow") = slow_json(figures_);
 }
 
 void LiveJob::update_processes(const ClusterSession& session,
@@ -409,6 +416,22 @@ Json LiveJob::live_json(const ClusterSession& session) const {
 Json::Fields LiveJob::fields() const {
   Json::Fields fields = fields_;
   fields.emplace_back("live", live_);
+  return fields;
+}
+
+Json::Fields LiveJob::fields_without_record(const std::string& why) const {
+  JobRecord record;
+  record.job = name_;
+  record.run = run_;
+  Json::Fields fields = job_fields(record, figures_of(record));
+  fields.emplace_back("live", Json::object({{"running", runs()},
+                                            {"stalls", Json::list({why})},
+                                            {"left_ms", view_.left_ms()},
+                                            {"loss", Json()},
+                                            {"broken_start", Json()},
+                                            {"diverged_to", Json()},
+                                            {"is_diverged", false},
+                                            {"unreachable", Json::list({})}}));
   return fields;
 }
 

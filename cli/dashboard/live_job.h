@@ -58,6 +58,9 @@ class LiveJob {
   //         batch, cost, rate, heard_ms, cores, memory_bytes, in_per_s, out_per_s}; null where not
   //         known
   Json::Fields fields() const;
+  // The same keys for a job without its record: empty but for "live", where `why` is the only
+  // sentence of "stalls".
+  Json::Fields fields_without_record(const std::string& why) const;
   // An object of the list "jobs": {job, state, is_running, has_failed, pass, passes, pass_done,
   // rate, cost, left_ms, started_ms, trainers, pservers, tags, note, git, stalled}.
   Json summary() const;
@@ -117,6 +120,7 @@ class LiveJob {
   JobView view_;
   std::map<std::string, LiveProcess> processes_;  // by name
   std::string state_;
+  bool has_ended_ = false;  // by state_
   std::vector<std::string> stalled_;
   JobSize size_;
   std::int64_t started_unix_ms_ = 0;  // the first of its processes

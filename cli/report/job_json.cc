@@ -270,14 +270,18 @@ Json processes_json(const JobRecord& record, const JobFigures& figures) {
   return Json::list(list);
 }
 
-Json::Fields job_fields(const JobRecord& record, const JobFigures& figures) {
-  const ProcessRecord* const leader = leader_of(record);
+Json slow_json(const JobFigures& figures) {
   std::vector<Json> sentences;
   for (const SlowTrainer& one : figures.slow) sentences.emplace_back(describe(one));
+  return Json::list(sentences);
+}
+
+Json::Fields job_fields(const JobRecord& record, const JobFigures& figures) {
+  const ProcessRecord* const leader = leader_of(record);
   Json::Fields job = {{"job", record.job},
                       {"configuration", record.configuration},
                       {"processes", processes_json(record, figures)},
-                      {"slow", Json::list(sentences)},
+                      {"slow", slow_json(figures)},
                       {"curves", curves_json(figures.curves)},
                       {"evaluators", evaluators_json(figures.evaluators)},
                       {"test_curves", test_curves_json(test_curves(leader))},

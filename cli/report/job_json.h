@@ -49,6 +49,7 @@ JobFigures figures_of(const JobRecord& record);
 Json::Fields job_fields(const JobRecord& record, const JobFigures& figures);
 // The list at "processes".
 Json processes_json(const JobRecord& record, const JobFigures& figures);
+Json slow_json(const JobFigures& figures);
 
 // The list at "evaluators".
 Json evaluators_json(const std::vector<EvaluatorCurves>& evaluators);

@@ -12,6 +12,7 @@
 
 #include "tests/e2e/cli_local_test_cluster.h"
 #include "tests/e2e/http_client.h"
+#include "tests/support/free_ports.h"
 
 namespace paddle::test {
 namespace {
@@ -83,6 +84,16 @@ class DashboardTest : public testing::Test {
     }
     return "";
   }
+  // The output of the line of docs/dashboard.md that stops the job "digits".
+  std::string stop_as_in_the_docs(const Address& at) const {
+    const std::string page = TemporaryFolder::read(PADDLE_SOURCE_DIR "/docs/dashboard.md");
+    std::smatch line;
+    EXPECT_TRUE(std::regex_search(page, line, std::regex(R"(\n    (curl -X POST [^\n]*)\n)")));
+    Process curl({"/bin/sh", "-c", fmt::format("URL='{}'\n{}", at.url(), line.str(1))},
+                 cluster.folder() / "curl.txt");
+    EXPECT_EQ(curl.wait(std::chrono::seconds(120)), 0) << curl.output();
+    return curl.output();
+  }
   void TearDown() override {
     if (!std::filesystem::exists(cluster.folder() / "nodes")) return;
     EXPECT_EQ(cluster.run({"teardown", "--cluster", "cluster.toml", "--yes", "--discard"}).code, 0);
@@ -115,23 +126,28 @@ TEST_F(DashboardTest, ShowsAJobUntilItsEnd) {
 
 TEST_F(DashboardTest, StopsAJobAndGoesOnAfterItWasKilled) {
   ASSERT_NO_FATAL_FAILURE(start_job(1'000'000));
-  std::optional<Process> dashboard(start_dashboard({"--allow-changes"}));
+  const std::vector<std::string> options{"--allow-changes", "--port",
+                                         std::to_string(free_ports(1))};
+  std::optional<Process> dashboard(start_dashboard(options));
   const Address at = address_of(*dashboard);
   HttpClient one = viewer(at, "");
   EXPECT_NE(event_with(one, {"\"job\": \"digits\"", "\"is_running\": true"}), "");
   dashboard->signal(SIGKILL);
   EXPECT_EQ(dashboard->wait(), 128 + SIGKILL);
   EXPECT_TRUE(one.is_closed(std::chrono::seconds(60)));
-  dashboard.emplace(start_dashboard({"--allow-changes", "--port", std::to_string(at.port)}));
+  dashboard.emplace(start_dashboard(options));
   EXPECT_EQ(address_of(*dashboard).url(), at.url());
   HttpClient again = viewer(at, "?job=digits", "Last-Event-ID: 0123456789abcdef-7\r\n");
   EXPECT_NE(event_with(again, {"event: job\n", "\"configuration\""}), "") << "everything again";
 
   EXPECT_EQ(ask(at, "POST", "stop?job=digits").status, 403) << "without the field";
   const HttpReply unknown = ask(at, "POST", "stop?job=other", "X-Paddlectl: 1\r\n");
-  EXPECT_EQ(unknown.status, 409) << unknown.body;
-  const HttpReply stopped = ask(at, "POST", "stop?job=digits", "X-Paddlectl: 1\r\n");
-  EXPECT_EQ(stopped.status, 200) << stopped.body;
+  EXPECT_EQ(unknown.status, 404) << unknown.body;
+  const HttpReply process =
+      ask(at, "POST", "restart?job=digits&process=trainer-7", "X-Paddlectl: 1\r\n");
+  EXPECT_EQ(process.status, 404) << process.body;
+  const std::string answer = stop_as_in_the_docs(at);
+  EXPECT_NE(answer.find("{\"done\": \"digits: "), std::string::npos) << answer;
   EXPECT_NE(event_with(again, {"event: cluster\n", "\"is_running\": false"}), "");
   end(*dashboard);
 }
@@ -151,11 +167,12 @@ TEST_F(DashboardTest, SaysThatAJobIsRemoved) {
 TEST_F(DashboardTest, ItsAddressOutlivesIt) {
   ASSERT_EQ(cluster.run({"up", "cluster.toml"}).code, 0);
   const std::regex address(R"re((^|\n)http://127\.0\.0\.1:\d+(/[\w-]{43}/)\n)re");
+  const std::string port = std::to_string(free_ports(1));
   std::string home;
   for (int i = 0; i < 2; ++i) {
     Process dashboard({"/usr/bin/env", "-C", cluster.folder().path(),
                        "XDG_STATE_HOME=" + (cluster.folder() / "state"), PADDLECTL_PROGRAM,
-                       "dashboard", "--cluster", "cluster.toml"},
+                       "dashboard", "--cluster", "cluster.toml", "--port", port},
                       cluster.folder() / fmt::format("dashboard-{}.txt", i));
     ASSERT_TRUE(dashboard.prints("/\n")) << dashboard.output();
     const std::string output = dashboard.output();
@@ -200,7 +217,7 @@ TEST_F(DashboardTest, TakesAnotherPortAndSaysSo) {
   Process first = start_dashboard();
   Process second = start_dashboard();
   EXPECT_NE(address_of(first).port, address_of(second).port);
-  EXPECT_EQ(address_of(first).home, address_of(second).home);
+  EXPECT_NE(address_of(first).home, address_of(second).home) << "it ends with the dashboard";
   EXPECT_NE(second.output().find("port 8642 is taken"), std::string::npos) << second.output();
   EXPECT_EQ(ask(address_of(second), "GET", "").status, 200);
   end(first);

@@ -67,6 +67,8 @@ class FakeLive final : public cli::Live {
     const char* const names[] = {"stop", "stop now", "restart"};
     record(fmt::format("{} {} {}", names[static_cast<int>(change)], job, process));
     later([this, job, done = std::move(done)] {
+      if (job == "ended") return done(Error{Errc::kFailed, "it has ended", ""});
+      if (job == "busy") return done(Error{Errc::kResource, "too many requests", ""});
       if (job != "digits") return done(Error{Errc::kUsage, "there is no job " + job, ""});
       done(std::string("digits is stopping"));
     });

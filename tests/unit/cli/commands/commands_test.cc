@@ -374,7 +374,7 @@ TEST_F(CommandsTest, ANodeThatTheJobNeverUsedDoesNotFailItsCommands) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   ASSERT_EQ(run({"train", "--on", "n-0", "--name", "job1", "w"}), 0) << err_.str();
   nodes_[1].unreachable = true;
-  for (const char* command : {"status", "logs", "metrics", "fetch", "stop"}) {
+  for (const char* command : {"status", "logs", "fetch", "stop"}) {
     EXPECT_EQ(run({command}), 0) << command << err_.str();
     EXPECT_TRUE(err_has("job1 is not on n-1, which cannot be reached")) << err_.str();
     EXPECT_EQ(run({command, "--on", "all"}), 4) << command << ": it was asked for";

@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "cli/commands/commands.h"
 #include "tests/e2e/http_client.h"
+#include "tests/support/free_ports.h"
 #include "tests/unit/cli/commands/commands_fixture.h"
 
 namespace paddle::cli {
@@ -68,6 +69,29 @@ TEST_F(DashboardCommandTest, APortThatIsTakenIsAnErrorOnlyIfItWasAskedFor) {
             0);
   EXPECT_EQ(run({"dashboard", "--port", "0"}), static_cast<int>(Errc::kUsage));
   EXPECT_EQ(run({"dashboard", "--port", "65536"}), static_cast<int>(Errc::kUsage));
+}
+
+// Whoever has the usual port may be another user, who gets the token from an open page.
+TEST_F(DashboardCommandTest, ItsTokenIsKeptForTheUsualPortOnly) {
+  const UniqueFd other = test::listen_on(8642);  // unless it is taken already
+  std::string first;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(run_until({"--token-file", "token"},
+                        [&](std::uint16_t port, const std::string& home) {
+                          EXPECT_NE(port, 8642);
+                          const auto kept = read_file(folder_ + "/token");
+                          ASSERT_TRUE(kept);
+                          EXPECT_EQ(kept->find(home.substr(1, home.size() - 2)), std::string::npos);
+                          EXPECT_NE(home, first);
+                          first = home;
+                          const auto page = test::HttpClient(port).ask("GET", home);
+                          ASSERT_TRUE(page);
+                          EXPECT_EQ(page->status, 200);
+                        }),
+              0)
+        << err_.str();
+    EXPECT_TRUE(err_has("port 8642 is taken: this address ends with the dashboard")) << err_.str();
+  }
 }
 
 TEST_F(DashboardCommandTest, ItsPageInTheDocsHasEveryOption) {

@@ -176,6 +176,18 @@ TEST_F(CommandsTest, MetricsFileIsReadableByOthersAndGoneAtTheEnd) {
   EXPECT_FALSE(fs::exists(path));
 }
 
+TEST_F(CommandsTest, MetricsFileOfAnotherWriterStays) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  fs::create_directories(folder_ + "/prom");
+  on_pause_ = [&] {
+    write("prom/other", "another paddlectl's");
+    fs::rename(folder_ + "/prom/other", folder_ + "/prom/paddlectl-t.prom");
+    interrupted_ = true;
+  };
+  EXPECT_EQ(run({"metrics", "--textfile", folder_ + "/prom"}), 0) << err_.str();
+  EXPECT_EQ(test::TemporaryFolder::read(folder_ + "/prom/paddlectl-t.prom"), "another paddlectl's");
+}
+
 TEST_F(CommandsTest, MetricsFileShowsANodeThatComesBack) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   fs::create_directories(folder_ + "/prom");

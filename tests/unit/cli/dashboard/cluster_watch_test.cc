@@ -127,6 +127,45 @@ TEST(ClusterWatch, SaysWhatEachProcessDoesNow) {
                   R"("broken_start": null, "diverged_to": null)"));
 }
 
+// The mean over the whole job, which the report shows, would not name it for a long time.
+TEST(ClusterWatch, ATrainerThatBecameSlowIsNamedAsByStatus) {
+  WatchedCluster cluster(1);
+  for (const char* const name : {"trainer-0", "trainer-1", "trainer-2"}) {
+    remote::ProcessStatus& status = cluster.start(0, name);
+    status.trainers = 3;
+    status.progress->examples_per_second = name[8] == '2' ? 100 : 1000;
+    const std::string number = name[8] == '0' ? "" : fmt::format("-{}", name[8]);
+    std::string& metrics = cluster.file(0, fmt::format("jobs/j/node_0/metrics{}.jsonl", number));
+    for (int batch = 1; batch <= 60; ++batch) {
+      std::string line = train_line(batch, 2);
+      if (name[8] == '2' && batch > 50) line.replace(line.find(":1000,"), 6, ":100,");
+      metrics += line;
+    }
+  }
+  cluster.connect();
+  cluster.round();
+  const std::string shown = cluster.event("job");
+  EXPECT_TRUE(has(shown, R"("slow": ["trainer-2 on n-0 is slow: 100 examples/s, 10 % of)"))
+      << shown;
+  EXPECT_TRUE(has(shown, R"("slow": true)"));
+}
+
+TEST(ClusterWatch, AnEndedJobKeepsItsStateWhileANodeIsLost) {
+  WatchedCluster cluster(2);
+  for (const std::size_t node : {0U, 1U}) {
+    remote::ProcessStatus& status = cluster.start(node, fmt::format("trainer-{}", node));
+    status.trainers = 2;
+    status.state = remote::ProcessState::kExited;
+    status.ended_unix_ms = 9'000;
+  }
+  cluster.connect();
+  EXPECT_TRUE(has(cluster.event("cluster"), R"("job": "j", "state": "done")"));
+  cluster.fake.node(1).unreachable = true;
+  cluster.round();
+  cluster.round();
+  EXPECT_TRUE(has(cluster.event("cluster"), R"("job": "j", "state": "done")"));
+}
+
 TEST(ClusterWatch, OnlyWhatHasChangedIsSent) {
   WatchedCluster cluster(1);
   cluster.start(0, "trainer-0");
@@ -366,13 +405,39 @@ TEST(ClusterWatch, TheLogOfAProcessIsReadForItsViewers) {
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(cluster.log("trainer-0", 4)) << "ten browsers";
   EXPECT_EQ(cluster.requests.reads, reads);
   EXPECT_EQ(cluster.log("trainer-9").error().code, Errc::kUsage);
-  // More logs at once than are kept.
   std::vector<LogRequest> many;
   std::size_t answers = 0;
-  for (int i = 0; i < 200; ++i)
+  for (std::size_t i = 0; i < kLogsKeptMax; ++i)
     many.push_back({"j", "trainer-" + std::to_string(i % 3), {}, [&](auto) { ++answers; }});
   cluster.watch.read_logs(std::move(many));
-  EXPECT_EQ(answers, 200U);
+  EXPECT_EQ(answers, kLogsKeptMax);
+}
+
+TEST(ClusterWatch, AJobWithoutAPlaceSaysSoWithAllKeysOfARecord) {
+  WatchedCluster cluster(1);
+  cluster.start(0, "trainer-0");
+  cluster.connect();
+  const auto keys_of = [](const std::string& event) {
+    std::set<std::string> keys;
+    for (const char* const key : {"job", "processes", "curves", "evaluators", "progress", "tags",
+                                  "commands", "machines", "events", "slow", "live"})
+      if (event.find(fmt::format("\"{}\": ", key)) != std::string::npos) keys.insert(key);
+    return keys;
+  };
+  const std::set<std::string> all = keys_of(cluster.event("job"));
+  EXPECT_EQ(all.size(), 11U);
+  cluster.fake.clock.time += std::chrono::seconds(2);
+  cluster.store.publish(cluster.watch.round({}, {"j", "unknown"}));
+  const std::string crowded = cluster.event("job");
+  EXPECT_TRUE(is_event_data(crowded));
+  EXPECT_EQ(keys_of(crowded), all);
+  EXPECT_TRUE(has(crowded, R"("live": {"running": true, "stalls": ["the dashboard reads the )"
+                           "records of 32 jobs at most"));
+  EXPECT_FALSE(has(crowded, "trainer-0"));
+  EXPECT_EQ(cluster.event("job", "unknown"), "");
+  cluster.round();
+  EXPECT_TRUE(has(cluster.event("job"), R"("role": "trainer-0")"));
+  EXPECT_TRUE(has(cluster.event("job"), R"("stalls": [])"));
 }
 
 TEST(ClusterWatch, ALongJobIsReadInPiecesAndThinned) {

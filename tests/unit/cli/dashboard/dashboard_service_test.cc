@@ -123,13 +123,15 @@ TEST_F(DashboardServiceTest, WithoutTheTokenAllPathsHaveOneAnswer) {
 TEST_F(DashboardServiceTest, MetricsAlsoComeWithABearerToken) {
   start();
   const std::string bearer = "Authorization: Bearer " + kToken + "\r\n";
-  for (const HttpReply& reply : {ask("GET", kHome + "metrics"), ask("GET", "/metrics", bearer)}) {
+  const std::string lower = "Authorization: bearer " + kToken + "\r\n";  // RFC 9110, 11.1
+  for (const HttpReply& reply : {ask("GET", kHome + "metrics"), ask("GET", "/metrics", bearer),
+                                 ask("GET", "/metrics", lower)}) {
     EXPECT_EQ(reply.status, 200);
     EXPECT_EQ(reply.body, live_.metrics());
     EXPECT_EQ(reply.headers.at("content-type"), "text/plain; version=0.0.4; charset=utf-8");
   }
   for (const std::string& other :
-       {"Bearer " + kToken + "x", "Bearer " + kToken.substr(1), "bearer " + kToken,
+       {"Bearer " + kToken + "x", "Bearer " + kToken.substr(1), "Bearer" + kToken,
         std::string("Bearer "), "Basic " + kToken, kToken})
     EXPECT_EQ(ask("GET", "/metrics", "Authorization: " + other + "\r\n").status, 404) << other;
   EXPECT_EQ(ask("GET", "/events", bearer).status, 404) << "no other path has it";
@@ -214,8 +216,34 @@ TEST_F(DashboardServiceTest, AChangeNeedsEveryPermission) {
   EXPECT_EQ(live_.asked(), (std::vector<std::string>{"stop digits ", "stop now digits ",
                                                      "restart digits trainer-0"}));
   const HttpReply unknown = ask("POST", kHome + "stop?job=other", kOurs);
-  EXPECT_EQ(unknown.status, 409);
+  EXPECT_EQ(unknown.status, 404);
   EXPECT_EQ(unknown.body, "{\"error\":{\"message\":\"there is no job other\"}}\n");
+}
+
+// RFC 9112, 6.3: such a request has no body. `curl -X POST` sends it.
+TEST_F(DashboardServiceTest, AChangeNeedsNoLength) {
+  start(true);
+  HttpClient one(server_->port());
+  ASSERT_TRUE(
+      one.send(fmt::format("POST {}stop?job=digits HTTP/1.1\r\nHost: localhost\r\n{}\r\n"
+                           "POST {}stop?job=other HTTP/1.1\r\nHost: localhost\r\n{}\r\n",
+                           kHome, kOurs, kHome, kOurs)));
+  const auto reply = one.receive();
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->status, 200) << reply->body;
+  EXPECT_EQ(reply->headers.at("connection"), "close");
+  EXPECT_FALSE(one.receive()) << "bytes that a body might be are no request";
+  EXPECT_EQ(live_.asked(), (std::vector<std::string>{"stop digits "}));
+}
+
+TEST_F(DashboardServiceTest, ErrorsHaveTheirStatus) {
+  start(true);
+  const auto stop = [&](const char* job) { return ask("POST", kHome + "stop?job=" + job, kOurs); };
+  EXPECT_EQ(stop("other").status, 404);
+  EXPECT_EQ(stop("ended").status, 409);
+  const HttpReply busy = stop("busy");
+  EXPECT_EQ(busy.status, 503);
+  EXPECT_EQ(busy.headers.at("retry-after"), "1");
 }
 
 TEST_F(DashboardServiceTest, WithoutAllowChangesThereAreNone) {

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -61,9 +62,29 @@ TEST(DashboardToken, OneThatIsShortOrFitsNoAddressIsRefused) {
 }
 
 TEST(DashboardToken, AFolderThatCannotBeWrittenIsAnError) {
-  const auto token = token_of("/proc/nowhere/token");
-  ASSERT_FALSE(token);
-  EXPECT_EQ(token.error().code, Errc::kResource);
+  for (const char* const file : {"/proc/nowhere/token", "/dev/null/token"}) {
+    const auto token = token_of(file);
+    ASSERT_FALSE(token);
+    EXPECT_EQ(token.error().code, Errc::kResource);
+    EXPECT_EQ(token.error().hint, "name a file elsewhere with --token-file");
+  }
+}
+
+TEST(DashboardToken, WhatIsNoFileOfAUserIsRefusedWithTheStepThatHelps) {
+  const test::TemporaryFolder folder;
+  ASSERT_TRUE(token_of(folder / "token"));
+  std::filesystem::create_symlink(folder / "token", folder / "link");
+  std::filesystem::create_symlink(folder / "missing", folder / "broken");
+  for (const std::string& file :
+       {std::string("/dev/null"), folder.path(), folder / "link", folder / "broken"}) {
+    const auto token = token_of(file);
+    ASSERT_FALSE(token) << file;
+    EXPECT_EQ(token.error().code, Errc::kAuth) << file;
+    EXPECT_EQ(token.error().message, file + " is no regular file");
+    EXPECT_EQ(token.error().hint, "name another file with --token-file");
+  }
+  ASSERT_TRUE(replace_file(folder / "token", as_bytes(std::string(300, 'a')), 0600));
+  EXPECT_TRUE(token_of(folder / "token").error().hint.starts_with("remove it"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <future>
 #include <latch>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -44,6 +45,10 @@ struct LiveNodes {
       changed.wait_for(lock, std::chrono::milliseconds(100), [&] { return changes != before; });
     }
     return false;
+  }
+  int changes_now() {
+    const std::lock_guard lock(mutex);
+    return changes;
   }
   Result<std::string> change(const std::string& job, const std::string& process, Change change) {
     std::promise<Result<std::string>> done;
@@ -116,6 +121,58 @@ TEST(LiveCluster, LogsComeFromTheNodes) {
   EXPECT_EQ(nodes.log("other", "trainer-0").error().code, Errc::kUsage);
 }
 
+// Each answer is followed by the next request at once, as by many viewers of logs.
+TEST(LiveCluster, RequestsForLogsDelayNoLook) {
+  LiveNodes nodes(1);
+  nodes.watched.start(0, "trainer-0");
+  nodes.watched.file(0, "jobs/j/node_0/train.log") = "one\n";
+  nodes.begin();
+  ASSERT_TRUE(nodes.sees("", "cluster", R"("job": "j")"));
+  std::atomic<bool> goes_on = true;
+  std::atomic<int> answers = 0;
+  std::function<void(Result<LogPart>)> again = [&](const Result<LogPart>&) {
+    ++answers;
+    if (goes_on) nodes.live->log("j", "trainer-0", 0, again);
+  };
+  for (int i = 0; i < 100; ++i) nodes.live->log("j", "trainer-0", 0, again);
+  nodes.edit(0, [&](remote::FakeNode&) { nodes.watched.start(0, "trainer-0", "later"); });
+  EXPECT_TRUE(nodes.sees("", "cluster", R"("job": "later")"));
+  const int before = answers;
+  nodes.edit(0, [&](remote::FakeNode&) { nodes.watched.start(0, "trainer-0", "last"); });
+  EXPECT_TRUE(nodes.sees("", "cluster", R"("job": "last")"));
+  EXPECT_GT(answers, before) << "nor does a look delay them";
+  goes_on = false;
+  nodes.live.reset();  // it answers requests
+}
+
+TEST(LiveCluster, EveryJobThatIsLookedAtShowsItsRecordOrWhyNot) {
+  LiveNodes nodes(1);
+  constexpr int kJobs = 40;
+  const auto name = [](int i) { return fmt::format("j{:02}", i); };
+  for (int i = 0; i < kJobs; ++i) nodes.watched.start(0, "trainer-0", name(i));
+  nodes.begin();
+  const auto count = [&](const std::string& text) {
+    std::set<int> jobs;
+    for (int i = 0; i < kJobs; ++i) {
+      for (const auto& [event, data] : nodes.live->since(name(i), 0).events)
+        if (event == "job" && data.find(text) != std::string::npos) jobs.insert(i);
+    }
+    return jobs;
+  };
+  const std::string crowded = R"("stalls": ["the dashboard reads the records of 32 jobs at most)";
+  const TimePoint end = clock_now() + kPatience;
+  std::set<int> with_record;
+  while (clock_now() < end && count(crowded).size() < 8) std::this_thread::yield();
+  with_record = count(R"("role": "trainer-0")");
+  EXPECT_EQ(with_record.size(), 32U);
+  EXPECT_EQ(count(crowded).size(), 8U);
+  for (int i = 0; i < 3; ++i) {  // whoever asks last takes no place of another
+    const int before = nodes.changes_now();
+    while (clock_now() < end && nodes.changes_now() == before) count("");
+    EXPECT_EQ(count(R"("role": "trainer-0")"), with_record);
+  }
+}
+
 TEST(LiveCluster, StopsAJobAsTheCommandDoes) {
   LiveNodes nodes(1);
   nodes.watched.start(0, "trainer-0");
@@ -152,6 +209,7 @@ TEST(LiveCluster, RestartsAProcessAsTheCommandDoes) {
   });
   const auto refused = nodes.change("j", "trainer-0", Change::kRestart);
   ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kFailed);
   EXPECT_NE(refused.error().message.find("bob@desk"), std::string::npos) << refused.error().message;
   nodes.edit(0, [](remote::FakeNode& node) { node.claims.clear(); });
   const auto restarted = nodes.change("j", "trainer-0", Change::kRestart);
