@@ -203,6 +203,7 @@ const Session::Request Session::kRequests[] = {
                         [](Session& s, const StopRequest& asked, ByteSpan) {
                           StopRequest stop = asked;
                           stop.set_by(s.claims_.holder(stop.job()));
+                          stop.set_is_rest(s.claims_.follows(stop.job()));
                           return stop_processes(s.root_, stop);
                         }>},
     {AGENT_RESTART,
@@ -367,6 +368,7 @@ void Session::end(const std::string& job, const std::vector<std::string>& names)
   stop.set_job(job);
   stop.mutable_names()->Assign(names.begin(), names.end());
   stop.set_by(claims_.revoker(job));
+  stop.set_is_rest(stop.by().empty());
   std::ignore = stop_processes(root_, stop);  // the revoking command names what is left
 }
 

@@ -240,7 +240,7 @@ TEST_F(NotifyJob, AnAttachedPaddlectlHidesNoFailureOfALateSupervisor) {
   EXPECT_TRUE(train.prints("stopping the rest of the job")) << train.output();
   std::this_thread::sleep_for(std::chrono::seconds(1));
   ASSERT_EQ(::kill(supervisor, SIGCONT), 0);
-  EXPECT_EQ(train.wait(), 1) << train.output();
+  EXPECT_EQ(train.wait(), 4) << "the pserver has lost its trainer: " << train.output();
   const auto lines = last_notices(1);
   ASSERT_EQ(lines.size(), 1U);
   EXPECT_TRUE(has(lines[0], "{\"event\":\"failed\"")) << lines[0];

@@ -292,6 +292,11 @@ std::string Claims::holder(const std::string& job) const {
   return own == jobs_.end() ? "" : described(own->second.claim);
 }
 
+bool Claims::follows(const std::string& job) const {
+  const auto own = jobs_.find(job);
+  return own == jobs_.end() || job_command_of(own->second.claim.command()) == JobCommand::kFinish;
+}
+
 namespace {
 
 // If a process of another user has taken a name, the next of these names is used.

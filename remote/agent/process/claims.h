@@ -48,6 +48,9 @@ class Claims {
   // The command of this session's claim: "paddlectl stop of alice@laptop, pid 12"; "" without a
   // claim.
   std::string holder(const std::string& job) const;
+  // Whether this session follows the job, or has no claim on it: what it stops is the rest of a job
+  // that has failed or is done.
+  bool follows(const std::string& job) const;
   // Claims the port for this session. Returns the other session of this user on this machine, under
   // any root, that has claimed it: "paddlectl-agent, pid 12"; "": no other session has.
   Result<std::string> port(const std::string& address, std::uint32_t port);

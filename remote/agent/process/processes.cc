@@ -178,9 +178,12 @@ Result<std::vector<Record>> note_stop(const Root& root, const wire::agent::StopR
     if (record.exit || !supervisor_alive(record)) continue;
     PADDLE_TRY(const SafePath folder, process_folder(record.spec.job(), record.spec.name()));
     const bool was_asked = requested_stop(root, folder) != StopMode::kNone;
-    PADDLE_TRY_STATUS(write_stop_request(root, folder,
-                                         request.ask() ? StopMode::kSave : StopMode::kNow,
-                                         request.by(), is_ended_unnoticed(record)));
+    wire::agent::StopRequest written;
+    written.set_ask(request.ask());
+    written.set_by(request.by());
+    written.set_is_rest(request.is_rest());
+    written.set_is_late(is_ended_unnoticed(record));
+    PADDLE_TRY_STATUS(write_stop_request(root, folder, written));
     // No error if the process has just ended.
     if (request.ask() && !was_asked) send_signal(process_of(record), SIGTERM);
   }
@@ -333,10 +336,12 @@ Result<wire::agent::TeardownReply> teardown(const Root& root, bool keep_data) {
   wire::agent::TeardownReply reply;
   PADDLE_TRY(const std::vector<Record> records, read_records(root, ""));
   // Their ends are then no failures, of which a command of [notify] would report.
+  wire::agent::StopRequest of_teardown;
+  of_teardown.set_by("paddlectl teardown");
   for (const Record& record : records) {
     const auto folder = process_folder(record.spec.job(), record.spec.name());
     if (folder && !record.exit && record.spec.has_notify())
-      (void)write_stop_request(root, *folder, StopMode::kNow, "paddlectl teardown");
+      (void)write_stop_request(root, *folder, of_teardown);
   }
   std::size_t ended = 0;
   const Status stopped = end_records(root, records, kTeardownGrace, false, ended);

@@ -330,11 +330,6 @@ StopMode requested_stop(const Root& root, const SafePath& folder) {
   return mode && mode->ask() ? StopMode::kSave : StopMode::kNow;
 }
 
-std::string stop_requested_by(const Root& root, const SafePath& folder) {
-  const auto request = read_message<wire::agent::StopRequest>(root, folder, kStop);
-  return request ? request->by() : "";
-}
-
 UniqueFd lock_stop_requests(const Root& root, const std::string& job) {
   auto folder = open_folder(root, "jobs/" + job + "/proc");
   if (!folder) return {};
@@ -344,19 +339,15 @@ UniqueFd lock_stop_requests(const Root& root, const std::string& job) {
   return *std::move(folder);
 }
 
-bool is_stop_late(const Root& root, const SafePath& folder) {
-  const auto request = read_message<wire::agent::StopRequest>(root, folder, kStop);
-  return request && request->is_late();
+wire::agent::StopRequest read_stop_request(const Root& root, const SafePath& folder) {
+  auto request = read_message<wire::agent::StopRequest>(root, folder, kStop);
+  return request ? *std::move(request) : wire::agent::StopRequest();
 }
 
-Status write_stop_request(const Root& root, const SafePath& folder, StopMode mode,
-                          const std::string& by, bool is_late) {
-  if (requested_stop(root, folder) >= mode) return {};
-  wire::agent::StopRequest record;
-  record.set_ask(mode == StopMode::kSave);
-  record.set_by(by);
-  record.set_is_late(is_late);
-  return write_record(root, folder, kStop, record);
+Status write_stop_request(const Root& root, const SafePath& folder,
+                          const wire::agent::StopRequest& request) {
+  if (requested_stop(root, folder) >= (request.ask() ? StopMode::kSave : StopMode::kNow)) return {};
+  return write_record(root, folder, kStop, request);
 }
 
 Status write_restart_order(const Root& root, const SafePath& folder, std::uint32_t incarnation) {

@@ -72,13 +72,11 @@ bool has_record(const Root& root, const SafePath& folder, const char* file);
 // The request of `paddlectl stop` for a process. kSave: save and exit; kNow: end at once.
 enum class StopMode { kNone, kSave, kNow };
 StopMode requested_stop(const Root& root, const SafePath& folder);
-// `by` of the request, or "".
-std::string stop_requested_by(const Root& root, const SafePath& folder);
-// Whether the process had ended before the request.
-bool is_stop_late(const Root& root, const SafePath& folder);
-// Replaces a weaker request. `by`, `is_late`: as in a StopRequest.
-Status write_stop_request(const Root& root, const SafePath& folder, StopMode mode,
-                          const std::string& by, bool is_late = false);
+// The whole request; an empty one if there is none.
+wire::agent::StopRequest read_stop_request(const Root& root, const SafePath& folder);
+// Replaces a weaker request.
+Status write_stop_request(const Root& root, const SafePath& folder,
+                          const wire::agent::StopRequest& request);
 // Locks the stop requests of a job. An agent holds the lock from reading the pids of the job until
 // it has recorded its request and sent the signals; a supervisor holds it from recording a new pid
 // until it has read the request. So a process that is asked to save receives one SIGTERM, even if

@@ -584,10 +584,11 @@ RunEnd Supervisor::run_end() const {
   const auto& latest = notices_.latest();
   if (latest && latest->phase() == wire::PHASE_FAILED) end.failure = latest->failure();
   const StopMode stop = requested_stop(root_, folder_);
-  const std::string by = stop_requested_by(root_, folder_);
-  end.is_stopped_as_rest = stop == StopMode::kNow && by.empty();
-  end.has_ended_before_stop = is_stop_late(root_, folder_);
-  end.is_ordered = stop != StopMode::kNone && by != kTimeLimit && !end.is_stopped_as_rest;
+  const wire::agent::StopRequest request = read_stop_request(root_, folder_);
+  end.is_stopped_as_rest = stop == StopMode::kNow && request.is_rest();
+  end.has_ended_before_stop = request.is_late();
+  end.is_ordered = stop != StopMode::kNone && request.by() != kTimeLimit &&
+                   !end.is_stopped_as_rest && !end.has_ended_before_stop;
   end.silent_peers = silent_peers_;
   end.is_shut_down = is_end_requested_ && !end.is_stopped_as_rest;
   return end;
@@ -639,7 +640,7 @@ bool Supervisor::are_notices_over() const {
   if (!record || record->pid.supervisor() != ::getpid()) return true;
   // The stop of the rest of a failed job leaves them.
   return requested_stop(root_, folder_) == StopMode::kNow &&
-         !stop_requested_by(root_, folder_).empty();
+         !read_stop_request(root_, folder_).is_rest();
 }
 
 // INVARIANT: a command never keeps a job from ending, from starting again or from being removed.
@@ -681,7 +682,10 @@ bool Supervisor::request_save() {
   if (spec_.name().starts_with("pserver-")) return false;
   const UniqueFd lock = lock_stop_requests(root_, spec_.job());
   if (requested_stop(root_, folder_) != StopMode::kNone) return false;
-  const Status written = write_stop_request(root_, folder_, StopMode::kSave, kTimeLimit);
+  wire::agent::StopRequest request;
+  request.set_ask(true);
+  request.set_by(kTimeLimit);
+  const Status written = write_stop_request(root_, folder_, request);
   log_line(written ? "the time limit of this node is near: asked to save"
                    : "cannot be asked to save: " + written.error().message);
   return bool(written);
