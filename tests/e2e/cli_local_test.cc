@@ -109,7 +109,8 @@ TEST_F(CliLocal, QuickStartFromTextToSnapshotsAndAway) {
   EXPECT_EQ(page.find("{root}"), std::string::npos) << "a placeholder of the supervisor";
   EXPECT_TRUE(fs::exists(cluster.folder() / "output/job/tensorboard"));
   EXPECT_TRUE(cluster.run({"metrics"}).says("job_name=\"job\"} 0\n")) << "paddle_job_running";
-  EXPECT_TRUE(cluster.run({"logs", "--metrics", "--role", "trainer-0"}).says("\"examples_per_second\":"));
+  EXPECT_TRUE(
+      cluster.run({"logs", "--metrics", "--role", "trainer-0"}).says("\"examples_per_second\":"));
   // The job is over, yet its nodes still answer for it.
   const Outcome status = cluster.run({"status"});
   EXPECT_EQ(status.code, 0);

@@ -75,8 +75,8 @@ TEST(TomlReader, LiteralsReachAnotherFileUnchanged) {
   EXPECT_TRUE(root.literals("absent").empty());
   (void)root.literals("b");
   root.integer("d", 0);
-  EXPECT_TRUE(first_mistake(root).starts_with(
-      "job.toml:2:6: 'b' must be an array of values, not a table"));
+  EXPECT_TRUE(
+      first_mistake(root).starts_with("job.toml:2:6: 'b' must be an array of values, not a table"));
 }
 
 TEST(TomlReader, ShowsAnUnknownKeyWithASuggestionAndACaret) {
