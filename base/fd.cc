@@ -15,8 +15,8 @@
 namespace paddle {
 namespace {
 
-// Creates a file beside `path` under a name that nobody else uses, and sets `name` to it. Several
-// processes may replace one file at a time, and a killed one leaves its temporary file.
+// Creates a file beside `path` with a unique name, and sets `name` to it. Several processes may
+// replace one file at a time, and a killed one leaves its temporary file.
 UniqueFd create_beside(const std::string& path, unsigned mode, std::string& name) {
   for (unsigned i = 0;; ++i) {
     name = fmt::format("{}.{}-{}.tmp", path, ::getpid(), i);

@@ -29,7 +29,7 @@ constexpr std::chrono::milliseconds kDrainTime{2'000};  // a user waits for it a
 constexpr std::string_view kNoFrames = "; frame-ancestors 'none'";
 constexpr const char* kRetry = "retry: 2000\n\n";  // milliseconds
 
-// The policy in the page's <meta>, which cannot say who may frame the page.
+// The policy in the page's <meta>, and frame-ancestors, which a <meta> cannot contain.
 std::string policy_of(std::string_view page) {
   constexpr std::string_view kMeta = "http-equiv=\"Content-Security-Policy\" content=\"";
   const std::size_t at = page.find(kMeta);

@@ -1,5 +1,4 @@
-// The end of a process's log in memory, so that any number of viewers who follow it cost one read a
-// second.
+// The end of a process's log in memory: its node is asked once a second, for any number of viewers.
 #pragma once
 
 #include <cstdint>

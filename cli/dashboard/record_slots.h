@@ -14,12 +14,13 @@ namespace paddle::cli {
 
 constexpr std::size_t kRecordsMax = 32;
 constexpr auto kRecordStays = std::chrono::seconds(60);  // after a viewer's last question
-// Of the names that viewers have asked for; beyond it, only those that a node knows are taken.
+// The number of names asked for. Beyond it, only names of jobs that a node knows are taken.
 constexpr std::size_t kAskedMax = 256;
 
 class RecordSlots {
  public:
-  // A viewer asks for the job. True: nobody did lately, so that it should be looked at soon.
+  // Notes that a viewer asks for the job. True: no viewer has asked for it lately, so the nodes
+  // should be looked at soon.
   bool ask(const std::string& job, TimePoint now);
 
   // The jobs of the last look.

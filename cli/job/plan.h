@@ -25,8 +25,8 @@ struct StartSnapshot {
 // The command of [notify], or of the user's notify.toml.
 struct JobNotify {
   config::NotifyConfig config;
-  // Arguments that name a file to push, "./tell", and the file here. In job.toml such files are
-  // those of the workspace, and are not listed.
+  // The files to push: each argument that names one, such as "./tell", with its path here. Only
+  // for a user's notify.toml: the arguments in job.toml name files of the workspace.
   std::map<std::string, std::string> files = {};
 };
 

@@ -114,7 +114,7 @@ struct ProcessRecord {
   std::optional<std::int64_t> utc_offset_s;  // for the local time in its log
   std::vector<MetricsLine> metrics;
   bool lacks_metrics = false;  // the last ones are missing, because there are too many
-  // Of all lines, if `metrics` has only some of them; see totals_of().
+  // The totals of all lines, if `metrics` has only some of them; see totals_of().
   std::shared_ptr<MetricsTotals> totals = {};
   // Its activity at this moment, as a JSON object, in a job that is looked at live.
   std::optional<Json> now = {};

@@ -22,8 +22,8 @@ struct SweepPlan {
   std::string figure;  // not ""
   PassValues::Source source = PassValues::Source::kTests;
   std::string output;  // folder for results, absolute
-  // Of each trial; its own settings come after `overrides`, which are as typed. Without `data`: the
-  // trials have different data.
+  // The settings that all trials have. A trial adds its own ones after `overrides`, which are as
+  // typed. `data` is empty if the trials have different data.
   JobSettings settings;
 };
 

@@ -17,8 +17,8 @@ struct HttpOptions {
   // At this number, an idle or slow connection of the source with the most connections is closed,
   // or the new connection gets 503.
   std::uint32_t connections_max = 1000;
-  // Of one request. With 0, a POST without a length is one without a body (RFC 9112, 6.3), and
-  // the last one of its connection; else it is refused.
+  // The limit of one request's body. With 0, a POST without a length has no body (RFC 9112, 6.3)
+  // and is the last request of its connection; otherwise it is refused.
   std::uint64_t body_bytes_max = 8U << 20U;
   std::uint64_t held_bytes_max = 256U << 20U;  // of all bodies and replies in progress
   // Limits for a client to send the head of a request, to send its body, and to take the reply, or

@@ -1,4 +1,5 @@
-// [notify] in whole jobs on local nodes: who reports what, exactly once, without a paddlectl.
+// [notify] in whole jobs on local nodes: each event is reported once, by the right supervisor, also
+// when no paddlectl runs.
 #include <signal.h>
 #include <sys/stat.h>
 

@@ -135,7 +135,7 @@ Status end_records(const Root& root, const std::vector<Record>& records, Duratio
     });
     return supervisors_of(to_end);
   };
-  // Those whose supervisors were killed.
+  // Commands of [notify] outlive a supervisor that was killed.
   const auto notices = [&] {
     std::vector<ProcStat> found;
     for (const Record& record : records) {
