@@ -664,6 +664,16 @@ auto look_up_as(TomlDocument& document, std::size_t index, std::string_view key,
   return value;
 }
 
+// An array of at most so many values. Null if there is none, and with a mistake for another value.
+const toml::array* look_up_array(TomlDocument& document, std::size_t index, std::string_view key,
+                                 std::string_view wanted, std::size_t at_most) {
+  const auto* const array = look_up_as<toml::array>(document, index, key, wanted);
+  if (array == nullptr || array->size() <= at_most) return array;
+  document.add(array->source(), fmt::format("'{}' has {} values, but at most {} are allowed", key,
+                                            array->size(), at_most));
+  return nullptr;
+}
+
 // The value if it is in its range; else the fallback, and a mistake.
 template <class T>
 T checked(TomlDocument& document, const toml::node& node, std::string_view key, T value, T fallback,
@@ -763,13 +773,8 @@ std::vector<std::string> TomlTable::words(std::string_view key, std::size_t at_m
 std::vector<std::string> TomlTable::texts(std::string_view key, std::size_t at_most,
                                           std::string_view wanted, bool takes_numbers) {
   std::vector<std::string> values;
-  const auto* const array = look_up_as<toml::array>(*document_, index_, key, wanted);
+  const auto* const array = look_up_array(*document_, index_, key, wanted, at_most);
   if (array == nullptr) return values;
-  if (array->size() > at_most) {
-    document_->add(array->source(), fmt::format("'{}' has {} values, but at most {} are allowed",
-                                                key, array->size(), at_most));
-    return values;
-  }
   for (const toml::node& element : *array) {
     const auto* const number = takes_numbers ? element.as_integer() : nullptr;
     if (const auto* const text = element.as_string()) {
@@ -786,13 +791,8 @@ std::vector<std::string> TomlTable::texts(std::string_view key, std::size_t at_m
 std::vector<double> TomlTable::numbers(std::string_view key, std::size_t at_most) {
   std::vector<double> values;
   constexpr std::string_view kWanted = "an array of numbers";
-  const auto* const array = look_up_as<toml::array>(*document_, index_, key, kWanted);
+  const auto* const array = look_up_array(*document_, index_, key, kWanted, at_most);
   if (array == nullptr) return values;
-  if (array->size() > at_most) {
-    document_->add(array->source(), fmt::format("'{}' has {} values, but at most {} are allowed",
-                                                key, array->size(), at_most));
-    return values;
-  }
   for (const toml::node& element : *array) {
     if (const auto number = element.value<double>(); number && element.is_number()) {
       values.push_back(*number);
@@ -805,13 +805,8 @@ std::vector<double> TomlTable::numbers(std::string_view key, std::size_t at_most
 
 std::vector<std::string> TomlTable::literals(std::string_view key, std::size_t at_most) {
   std::vector<std::string> values;
-  const auto* const array = look_up_as<toml::array>(*document_, index_, key, "an array");
+  const auto* const array = look_up_array(*document_, index_, key, "an array", at_most);
   if (array == nullptr) return values;
-  if (array->size() > at_most) {
-    document_->add(array->source(), fmt::format("'{}' has {} values, but at most {} are allowed",
-                                                key, array->size(), at_most));
-    return values;
-  }
   for (const toml::node& element : *array) {
     std::ostringstream text;
     if (element.is_table()) {
