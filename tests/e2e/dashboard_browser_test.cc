@@ -8,6 +8,7 @@
 #include "tests/e2e/browser.h"
 #include "tests/e2e/cli_local_test_cluster.h"
 #include "tests/support/fake_live.h"
+#include "tests/support/running_server.h"
 
 namespace paddle::cli {
 namespace {
@@ -111,17 +112,11 @@ class DashboardInABrowser : public testing::Test {
     ASSERT_TRUE(page) << page.error().message;
     service_ = std::make_unique<DashboardService>(
         live_, DashboardOptions{.token = kToken, .page = *page, .allow_changes = allow_changes});
-    auto server = http::HttpServer::listen(dashboard_server(port_), *service_);
-    ASSERT_TRUE(server) << server.error().message;
-    server_ = *std::move(server);
-    port_ = server_->port();
-    thread_ = std::thread([this] { server_->run(); });
+    ASSERT_NO_FATAL_FAILURE(server_.start(dashboard_server(port_), *service_));
+    port_ = server_.port();
   }
   void stop() {
-    if (!server_) return;
-    server_->stop();
-    thread_.join();
-    server_.reset();
+    server_.stop();
     service_.reset();
   }
   std::string home() const { return fmt::format("http://127.0.0.1:{}/{}/", port_, kToken); }
@@ -140,9 +135,8 @@ class DashboardInABrowser : public testing::Test {
 
   test::FakeLive live_;
   std::unique_ptr<DashboardService> service_;
-  std::shared_ptr<http::HttpServer> server_;
+  test::RunningServer server_;
   std::uint16_t port_ = 0;
-  std::thread thread_;
   std::unique_ptr<Browser> browser_;
 };
 

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "tests/e2e/http_client.h"
 #include "tests/support/fake_live.h"
+#include "tests/support/running_server.h"
 
 namespace paddle::cli {
 namespace {
@@ -29,35 +30,29 @@ class DashboardServiceTest : public testing::Test {
   void start(bool allow_changes = false, std::chrono::milliseconds alive = std::chrono::hours(1)) {
     service_ = std::make_unique<DashboardService>(
         live_, DashboardOptions{kToken, kPage, allow_changes, alive});
-    auto server = http::HttpServer::listen(dashboard_server(0), *service_);
-    ASSERT_TRUE(server) << server.error().message;
-    server_ = *std::move(server);
-    thread_ = std::thread([this] { server_->run(); });
+    server_.start(dashboard_server(0), *service_);
   }
   void stop() {
-    if (!server_) return;
-    server_->stop();
-    thread_.join();
-    server_.reset();
+    server_.stop();
     service_.reset();
   }
   void TearDown() override { stop(); }
 
   HttpReply ask(const std::string& method, const std::string& path, const std::string& headers = "",
                 const std::string& body = "") {
-    HttpClient client(server_->port());
+    HttpClient client(server_.port());
     const auto reply = client.ask(method, path, body, headers);
     EXPECT_TRUE(reply) << method << ' ' << path;
     return reply.value_or(HttpReply{});
   }
   // The reply to a request with these bytes.
   HttpReply ask_raw(const std::string& request) {
-    HttpClient client(server_->port());
+    HttpClient client(server_.port());
     EXPECT_TRUE(client.send(request));
     return client.receive().value_or(HttpReply{});
   }
   HttpClient viewer(const std::string& path, const std::string& headers = "") {
-    HttpClient one(server_->port());
+    HttpClient one(server_.port());
     EXPECT_TRUE(one.send(test::http_request("GET", kHome + path, "", headers)));
     const auto head = one.receive();
     EXPECT_TRUE(head && head->status == 200 &&
@@ -71,8 +66,7 @@ class DashboardServiceTest : public testing::Test {
 
   FakeLive live_;
   std::unique_ptr<DashboardService> service_;
-  std::shared_ptr<http::HttpServer> server_;
-  std::thread thread_;
+  test::RunningServer server_;
 };
 
 TEST_F(DashboardServiceTest, ThePageIsAtTheToken) {
@@ -157,7 +151,7 @@ TEST_F(DashboardServiceTest, OnlyNamesOfThisMachineAreAnswered) {
 TEST_F(DashboardServiceTest, EveryAnswerHasTheHeadersThatABrowserNeeds) {
   start(true);
   live_.put("{}", "{}");
-  HttpClient events(server_->port());
+  HttpClient events(server_.port());
   ASSERT_TRUE(events.send(test::http_request("GET", kHome + "events")));
   std::vector<HttpReply> replies{ask("GET", kHome),
                                  ask("GET", "/"),
@@ -223,7 +217,7 @@ TEST_F(DashboardServiceTest, AChangeNeedsEveryPermission) {
 // RFC 9112, 6.3: such a request has no body. `curl -X POST` sends it.
 TEST_F(DashboardServiceTest, AChangeNeedsNoLength) {
   start(true);
-  HttpClient one(server_->port());
+  HttpClient one(server_.port());
   ASSERT_TRUE(
       one.send(fmt::format("POST {}stop?job=digits HTTP/1.1\r\nHost: localhost\r\n{}\r\n"
                            "POST {}stop?job=other HTTP/1.1\r\nHost: localhost\r\n{}\r\n",

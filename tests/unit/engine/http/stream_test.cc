@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "engine/http/http_server.h"
 #include "tests/e2e/http_client.h"
+#include "tests/support/running_server.h"
 
 namespace paddle::http {
 namespace {
@@ -97,20 +98,12 @@ class StreamTest : public testing::Test {
  protected:
   void start(HttpOptions options) {
     options.fields = {{"X-Own", "server"}, {"X-Every", "one"}};
-    auto server = HttpServer::listen(options, service_);
-    ASSERT_TRUE(server) << server.error().message;
-    server_ = *std::move(server);
-    thread_ = std::thread([this] { server_->run(); });
+    server_.start(options, service_);
   }
-  void stop() {
-    if (!server_) return;
-    server_->stop();
-    thread_.join();
-    server_.reset();
-  }
+  void stop() { server_.stop(); }
   void TearDown() override { stop(); }
   HttpClient viewer() {
-    HttpClient one(server_->port());
+    HttpClient one(server_.port());
     EXPECT_TRUE(one.send(kGet));
     const auto head = one.receive();
     EXPECT_TRUE(head && head->status == 200);
@@ -122,15 +115,14 @@ class StreamTest : public testing::Test {
   }
 
   StreamService service_;
-  std::shared_ptr<HttpServer> server_;
-  std::thread thread_;
+  test::RunningServer server_;
 };
 
 TEST_F(StreamTest, PartsArriveAsTheyCome) {
   using std::chrono::milliseconds;
   // Streams outlive the limits of ordinary requests.
   start({.reply_time = milliseconds(50), .idle_time = milliseconds(50)});
-  HttpClient one(server_->port());
+  HttpClient one(server_.port());
   ASSERT_TRUE(one.send(kGet));
   const auto head = one.receive();
   ASSERT_TRUE(head);
@@ -149,7 +141,7 @@ TEST_F(StreamTest, PartsArriveAsTheyCome) {
 
 TEST_F(StreamTest, TheServiceGetsQueryAndFields) {
   start({});
-  HttpClient one(server_->port());
+  HttpClient one(server_.port());
   one.send("GET http://localhost/a?b=%20&c HTTP/1.1\r\nHost: b\r\nX-Mine: 7\r\n\r\n");
   ASSERT_TRUE(one.receive());
   const Request last = service_.last();
@@ -223,7 +215,7 @@ TEST_F(StreamTest, TheEndOfTheServerEndsThem) {
 
 TEST_F(StreamTest, HeadHasNoBody) {
   start({});
-  HttpClient one(server_->port());
+  HttpClient one(server_.port());
   const auto head = one.ask("HEAD", "/stream");
   ASSERT_TRUE(head);
   EXPECT_EQ(head->headers.at("content-type"), "text/event-stream");
