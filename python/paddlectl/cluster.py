@@ -192,9 +192,9 @@ class ClusterJob:
 
         Raises Error with the first cause if the job failed, and TimeoutError.
         """
-        words = ["--follow", "--role", "trainer-0", self.name]
+        words = ["--metrics", "--follow", "--role", "trainer-0", self.name]
         with self.cluster._start("wait", [self.name]) as waiting:
-            with self.cluster._start("metrics", words) as metrics:
+            with self.cluster._start("logs", words) as metrics:
                 self._show_progress(waiting, metrics, timeout)
         if waiting.code not in (0, _STOPPED):
             raise _error_of("wait", waiting.code, waiting.errors)
@@ -259,7 +259,8 @@ class ClusterJob:
         return display.chart_svg(_cost_curves(lines), "seconds", "cost")
 
     def _metric_lines(self) -> List[Dict[str, Any]]:
-        return [_metric_line(line) for line in self.cluster._run("metrics", [self.name])]
+        printed = self.cluster._run("logs", ["--metrics", self.name])
+        return [_metric_line(line) for line in printed]
 
     def _show_progress(
         self, waiting: _Running, metrics: _Running, timeout: Optional[float]
@@ -351,7 +352,7 @@ def _collect(stream: Iterable[str], into: Deque[str]) -> None:
 
 
 def _metric_line(text: str) -> Dict[str, Any]:
-    """A line of `paddlectl metrics`. Its own node and role come before keys of the program."""
+    """A line of `paddlectl logs --metrics`. Its own node and role come before keys of the program."""
 
     def first(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
         own = dict(reversed(pairs))
