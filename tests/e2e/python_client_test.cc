@@ -77,13 +77,12 @@ TEST_F(PythonClient, TrainersThatAreKilledComeBackToTheSameBits) {
 TEST_F(PythonClient, AStoppedJobGoesOnWithOtherPservers) {
   const Outcome whole = cluster.run(job("whole", ""));
   ASSERT_EQ(whole.code, 0) << whole.output;
-  const std::string slow = R"("pause": 0.05)";
-  Process train = cluster.start(job("stopped", slow));
+  Process train = cluster.start(job("stopped", R"("until": "/nonexistent")"));
   ASSERT_TRUE(logs("stopped", "trainer-0", "pass 1: ")) << train.output();
   const Outcome stop = cluster.run({"stop"});
   EXPECT_EQ(stop.code, 0) << stop.output;
   EXPECT_EQ(train.wait(), 75) << train.output();
-  const Outcome resumed = cluster.run(job("stopped", slow, {"--pservers", "3", "--resume"}));
+  const Outcome resumed = cluster.run(job("stopped", "", {"--pservers", "3", "--resume"}));
   ASSERT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_TRUE(logs("stopped", "trainer-1", "joined at pass 1 batch ")) << resumed.output;
   EXPECT_TRUE(rows("stopped") == rows("whole"));
@@ -93,9 +92,10 @@ TEST_F(PythonClient, AStoppedJobGoesOnWithOtherPservers) {
 TEST_F(PythonClient, ALostPserverIsAnErrorAndWithRestartsTheJobGoesOn) {
   const Outcome whole = cluster.run(job("whole", ""));
   ASSERT_EQ(whole.code, 0) << whole.output;
-  const std::string slow = R"("pause": 0.05)";
   for (const bool restarts : {false, true}) {
     const std::string name = restarts ? "restarted" : "lost";
+    const std::string go = cluster.folder() / (name + ".go");
+    const std::string slow = fmt::format(R"("until": "{}")", go);
     Process train = cluster.start(
         job(name, slow,
             restarts ? std::vector<std::string>{"--restarts", "5"} : std::vector<std::string>{}));
@@ -103,6 +103,7 @@ TEST_F(PythonClient, ALostPserverIsAnErrorAndWithRestartsTheJobGoesOn) {
     const int pserver = cluster.find_engine("--pserver_id=1");
     ASSERT_GT(pserver, 0);
     ASSERT_EQ(::kill(pserver, SIGKILL), 0);
+    cluster.folder().write(name + ".go", "");
     EXPECT_EQ(train.wait(), restarts ? 0 : 1) << train.output();
     EXPECT_TRUE(cluster.all_gone());
     if (restarts) {

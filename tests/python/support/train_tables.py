@@ -21,6 +21,7 @@ defaults = {
     "whole": False,  # gradients are whole numbers, which do not depend on the rows
     "depth": 0,  # of prefetch
     "pause": 0,  # seconds before each step
+    "until": "",  # a file: while it is missing, each step after the first pass takes a second
     "dies": [],  # [trainer, pass, step, where]: where its first process kills itself or its sidecar
     "stops": [],  # [trainer, pass, step]: where it gets a SIGTERM
 }
@@ -69,6 +70,8 @@ def main():
                    for table in WIDTHS}
             for step, rows in job.prefetch(steps, ids, given["depth"]):
                 time.sleep(given["pause"])
+                if pass_ > 0 and given["until"] and not os.path.exists(given["until"]):
+                    time.sleep(1)
                 dies = is_first and at_place(job, given["dies"], pass_, step)
                 if dies and given["dies"][3] == "before":
                     os.kill(os.getpid(), signal.SIGKILL)
