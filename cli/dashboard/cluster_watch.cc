@@ -201,10 +201,11 @@ Result<LiveJob::LogFile> ClusterWatch::find_log(const LogRequest& request) const
   }
   const Member& member = session_.members()[file->member];
   if (member.client) return *file;
-  return member.error
-             ? *member.error
-             : Error{Errc::kUnreachable, fmt::format("node {} does not answer", member.spec.name),
-                     "the dashboard goes on trying to reach it"};
+  Error error = member.error.value_or(
+      Error{Errc::kUnreachable, fmt::format("node {} does not answer", member.spec.name),
+            "the dashboard goes on trying to reach it"});
+  error.code = Errc::kUnreachable;  // whatever keeps paddlectl from reading it
+  return error;
 }
 
 LogTail& ClusterWatch::tail_of(const LogRequest& request, const std::string& path) {

@@ -5,10 +5,12 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/safe_path.h"
 #include "cli/job/folders.h"
 #include "cli/job/settings.h"
+#include "cli/watch/first_failure.h"
 #include "cli/watch/job_state.h"
 #include "cli/watch/metrics_line.h"
 #include "cli/watch/missing_processes.h"
@@ -21,6 +23,8 @@ constexpr std::size_t kPointsMin = 200;  // of a process, in a large job
 constexpr std::size_t kProcessBytesMin = 1U << 20U;
 constexpr std::size_t kLeaderBytes = 16U << 20U;
 constexpr std::size_t kConfigurationBytesMax = 256U << 10U;
+constexpr std::size_t kLastLinesKept = 4 * kLastLinesShown;
+constexpr std::size_t kLastLineBytes = 1'000;
 constexpr std::size_t kLogEventsMax = 4'000;  // the last ones, of all processes
 constexpr const char* kLeader = "trainer-0";
 
@@ -73,6 +77,7 @@ void LiveJob::restart_reading(LiveProcess& process) {
   process.record.role = process.status.name;
   process.kept.reset();
   process.events.reset();
+  process.last_lines.clear();
   figures_are_old_ = events_are_old_ = true;
 }
 
@@ -192,6 +197,8 @@ Status LiveJob::read_log(remote::AgentClient& client, LiveProcess& process,
   }
   const auto count = [&] { return process.events->found().size(); };
   const auto take = [&](const LogLine& line) {
+    process.last_lines.push_back(line.text.substr(0, kLastLineBytes));
+    if (process.last_lines.size() > kLastLinesKept) process.last_lines.pop_front();
     const auto last = process.events->found().empty() ? 0 : process.events->found().back().unix_ms;
     const std::size_t before = count();
     process.events->take(line.text, line.unix_ms);
@@ -241,14 +248,22 @@ void LiveJob::forget_lost(const ClusterSession& session, const ClusterLook& look
 void LiveJob::take(Context& context, ClusterSession& session, ClusterLook look,
                    const std::vector<MachineRecord>& machines, const std::string& output) {
   forget_lost(session, look);
+  unreachable_.clear();
+  for (const auto& [name, process] : processes_) {
+    if (!process.is_seen) unreachable_.insert(session.members()[process.member].spec.name);
+  }
   const UnseenNodes unseen{.any = session.unreachable() > 0};
   const JobSize size = size_of_job(look.processes);
   size_.trainers = std::max(size_.trainers, size.trainers);
   size_.pservers = std::max(size_.pservers, size.pservers);
   // A node that does not answer changes nothing about a job that has ended.
   const std::string state = job_state(look.processes, unseen, size.all_seen);
-  if (state != "unknown" || !has_ended_) state_ = state;
-  has_ended_ = state_ == "done" || state_ == "stopped" || state_.starts_with("failed");
+  if (state != "unknown" || !has_ended_) {
+    const bool has_failed = state.starts_with("failed");
+    state_ = state;
+    has_ended_ = state == "done" || state == "stopped" || has_failed;
+    failed_ = has_failed ? first_failure(look.processes)->status.name : "";
+  }
   if (is_at_rest()) {
     for (ProcessRecord& shown : record_.processes) {
       const auto found = processes_.find(shown.role);
@@ -397,20 +412,37 @@ Json LiveJob::now_of(const ProcessView& process) const {
 Json LiveJob::live_json(const ClusterSession& session) const {
   std::vector<Json> stalls;
   for (const std::string& line : view_.stalls()) stalls.emplace_back(line);
-  std::set<std::string> unreachable;
-  for (const auto& [name, process] : processes_) {
-    if (!process.is_seen) unreachable.insert(session.members()[process.member].spec.name);
-  }
   return Json::object(
       {{"running", runs()},
        {"stalls", Json::list(stalls)},
        {"left_ms", view_.left_ms()},
        {"loss", text_or_null(view_.loss() ? view_.loss()->message : "")},
+       {"failure", failure_json(session)},
        {"broken_start",
         text_or_null(view_.broken_start() ? describe(*view_.broken_start(), name_) : "")},
        {"diverged_to", number_or_null(view_.diverged_to())},
        {"is_diverged", view_.diverged_to().has_value()},
-       {"unreachable", Json::list({unreachable.begin(), unreachable.end()})}});
+       {"unreachable", Json::list({unreachable_.begin(), unreachable_.end()})}});
+}
+
+std::string LiveJob::loss() const {
+  if (view_.loss()) return view_.loss()->message;
+  if (unreachable_.empty()) return "";
+  return fmt::format("{} {} not answer", fmt::join(unreachable_, ", "),
+                     unreachable_.size() == 1 ? "does" : "do");
+}
+
+Json LiveJob::failure_json(const ClusterSession& session) const {
+  const auto found = processes_.find(failed_);
+  if (found == processes_.end()) return {};
+  const auto& [name, process] = *found;
+  const Error error = failure_error(process.status, session.members()[process.member].spec.name);
+  const auto lines =
+      lines_about(process.status, {process.last_lines.begin(), process.last_lines.end()});
+  return Json::object({{"process", name},
+                       {"cause", error.message},
+                       {"hint", error.hint},
+                       {"lines", Json::list({lines.begin(), lines.end()})}});
 }
 
 Json::Fields LiveJob::fields() const {
@@ -428,6 +460,7 @@ Json::Fields LiveJob::fields_without_record(const std::string& why) const {
                                             {"stalls", Json::list({why})},
                                             {"left_ms", view_.left_ms()},
                                             {"loss", Json()},
+                                            {"failure", Json()},
                                             {"broken_start", Json()},
                                             {"diverged_to", Json()},
                                             {"is_diverged", false},
@@ -469,7 +502,8 @@ Json LiveJob::summary() const {
        {"tags", Json::list({run_.tags.begin(), run_.tags.end()})},
        {"note", run_.note},
        {"git", run_.git.text()},
-       {"stalled", Json::list({stalled_.begin(), stalled_.end()})}});
+       {"stalled", Json::list({stalled_.begin(), stalled_.end()})},
+       {"loss", text_or_null(loss())}});
 }
 
 std::optional<LiveJob::LogFile> LiveJob::log_of(const std::string& process) const {

@@ -2,8 +2,10 @@
 // read from its nodes piece by piece. No byte of a file is read or parsed twice.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,7 +55,8 @@ class LiveJob {
   bool has_more() const;
   // The job's JSON (cli/report/job_json.h), with "live" and with "now" in its processes:
   //   live  {running, stalls: sentences, left_ms, loss, broken_start: texts, diverged_to,
-  //         unreachable: nodes}; null where there is nothing
+  //         unreachable: nodes, failure: {process, cause, hint, lines: the last of its log}}; null
+  //         where there is nothing
   //   now   {state, is_fault, waits_for: the first process it waits for, or "", pass, pass_done,
   //         batch, cost, rate, heard_ms, cores, memory_bytes, in_per_s, out_per_s}; null where not
   //         known
@@ -62,7 +65,8 @@ class LiveJob {
   // sentence of "stalls".
   Json::Fields fields_without_record(const std::string& why) const;
   // An object of the list "jobs": {job, state, is_running, has_failed, pass, passes, pass_done,
-  // rate, cost, left_ms, started_ms, trainers, pservers, tags, note, git, stalled}.
+  // rate, cost, left_ms, started_ms, trainers, pservers, tags, note, git, stalled,
+  // loss: the nodes that are lost or do not answer, in a sentence}.
   Json summary() const;
 
   struct LogFile {
@@ -97,6 +101,7 @@ class LiveJob {
     ProcessRecord record;             // only its role, metrics and totals
     std::optional<KeptMetrics> kept;
     std::optional<LogEvents> events;
+    std::deque<std::string> last_lines;  // of the log: up to kLastLinesKept
   };
 
   void begin_process(LiveProcess& process, const ProcessOnNode& now);
@@ -115,13 +120,17 @@ class LiveJob {
                      const std::string& output);
   Json now_of(const ProcessView& process) const;
   Json live_json(const ClusterSession& session) const;
+  std::string loss() const;
+  Json failure_json(const ClusterSession& session) const;
 
   std::string name_;
   JobView view_;
   std::map<std::string, LiveProcess> processes_;  // by name
   std::string state_;
   bool has_ended_ = false;  // by state_
+  std::string failed_;      // the process of the first failure, if state_ has one
   std::vector<std::string> stalled_;
+  std::set<std::string> unreachable_;  // nodes
   JobSize size_;
   std::int64_t started_unix_ms_ = 0;  // the first of its processes
   // The settings are from the node of the first trainer, and read again for each run.

@@ -12,7 +12,7 @@
 
 namespace paddle::cli {
 
-constexpr std::size_t kRecordsMax = 32;
+constexpr std::size_t kRecordsMax = 16;
 constexpr auto kRecordStays = std::chrono::seconds(60);  // after a viewer's last question
 // The number of names asked for. Beyond it, only names of jobs that a node knows are taken.
 constexpr std::size_t kAskedMax = 256;

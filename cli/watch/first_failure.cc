@@ -79,23 +79,13 @@ bool is_totals(std::string_view line) {
   return line.starts_with(" table '") || line.starts_with(" over all trainers: ");
 }
 
-// The last lines of the process's log, without the cause, which its error has, and without totals.
-std::vector<std::string> last_lines(remote::AgentClient& client,
-                                    const remote::ProcessStatus& status) {
-  LogReader reader(status.log);
+std::vector<std::string> read_lines(remote::AgentClient& client, const std::string& log) {
+  LogReader reader(log);
   auto lines = reader.tail(client, SIZE_MAX);
   if (!lines) return {};
   if (auto rest = reader.rest()) lines->push_back(*std::move(rest));
-  const bool is_own = is_own_program(status);
   std::vector<std::string> texts;
-  for (LogLine& line : *lines) {
-    const bool is_cause = status.failure && (line.text == "paddle: " + status.failure->message ||
-                                             line.text == "hint: " + status.failure->hint);
-    if (!is_cause && (is_own || !is_totals(line.text))) texts.push_back(std::move(line.text));
-  }
-  const bool is_killed = status.state == remote::ProcessState::kKilled;
-  const std::size_t shown = std::min(texts.size(), is_killed ? kLinesOfKilled : kLastLinesShown);
-  texts.erase(texts.begin(), texts.end() - static_cast<std::ptrdiff_t>(shown));
+  for (LogLine& line : *lines) texts.push_back(std::move(line.text));
   return texts;
 }
 
@@ -139,34 +129,50 @@ bool is_stopped_job(const std::vector<ProcessOnNode>& processes) {
           std::ranges::any_of(processes, [](const ProcessOnNode& p) { return p.status.stopped; }));
 }
 
-Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
-  Member& member = session.members()[failed.member];
-  Error error{Errc::kFailed,
-              fmt::format("{} on {} {}", failed.status.name, member.spec.name,
-                          describe_state(failed.status)),
-              fmt::format("the whole log: paddlectl logs --node {} --job {}", member.spec.name,
-                          failed.status.job)};
-  const bool is_own = is_own_program(failed.status);
-  if (failed.status.state == remote::ProcessState::kExited) {
+std::vector<std::string> lines_about(const remote::ProcessStatus& failed,
+                                     std::vector<std::string> lines) {
+  const bool is_own = is_own_program(failed);
+  std::erase_if(lines, [&](const std::string& line) {
+    const bool is_cause = failed.failure && (line == "paddle: " + failed.failure->message ||
+                                             line == "hint: " + failed.failure->hint);
+    return is_cause || (!is_own && is_totals(line));
+  });
+  const bool is_killed = failed.state == remote::ProcessState::kKilled;
+  const std::size_t shown = std::min(lines.size(), is_killed ? kLinesOfKilled : kLastLinesShown);
+  lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(shown));
+  return lines;
+}
+
+Error failure_error(const remote::ProcessStatus& failed, const std::string& node) {
+  Error error{Errc::kFailed, fmt::format("{} on {} {}", failed.name, node, describe_state(failed)),
+              fmt::format("the whole log: paddlectl logs --node {} --job {}", node, failed.job)};
+  const bool is_own = is_own_program(failed);
+  if (failed.state == remote::ProcessState::kExited) {
     for (const Errc code : {Errc::kUsage, Errc::kVersion, Errc::kUnreachable, Errc::kAuth,
                             Errc::kData, Errc::kResource, Errc::kResumable}) {
       if (is_own && code != Errc::kResumable) continue;
-      if (failed.status.exit_code == static_cast<int>(code)) error.code = code;
+      if (failed.exit_code == static_cast<int>(code)) error.code = code;
     }
   }
-  if (const auto& cause = failed.status.failure) {
+  if (const auto& cause = failed.failure) {
     error.message += ": " + cause->message;
     if (!cause->hint.empty()) error.hint = cause->hint + "; " + error.hint;
   }
-  if (failed.status.out_of_memory_bytes > 0 && !failed.status.stopped) {
+  if (failed.out_of_memory_bytes > 0 && !failed.stopped) {
     error.code = Errc::kResource;
-    error.hint =
-        std::string(is_pserver(failed.status) ? kPserverNeedsMemory : kTrainerNeedsMemory) + "; " +
-        error.hint;
+    error.hint = std::string(is_pserver(failed) ? kPserverNeedsMemory : kTrainerNeedsMemory) +
+                 "; " + error.hint;
   }
-  if (was_stopped(failed.status)) error.hint = "it was asked to end, by paddlectl stop or by kill";
+  if (was_stopped(failed)) error.hint = "it was asked to end, by paddlectl stop or by kill";
+  return error;
+}
+
+Error failure_error(ClusterSession& session, const ProcessOnNode& failed) {
+  const Member& member = session.members()[failed.member];
+  Error error = failure_error(failed.status, member.spec.name);
   if (!member.client) return error;
-  const std::vector<std::string> lines = last_lines(*member.client, failed.status);
+  const std::vector<std::string> lines =
+      lines_about(failed.status, read_lines(*member.client, failed.status.log));
   if (!lines.empty()) error.message += "; last lines:";
   for (const std::string& line : lines) {
     error.message += fmt::format("\n  {}/{} | {}", member.spec.name, failed.status.name, line);

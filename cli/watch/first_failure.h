@@ -1,6 +1,7 @@
 // Finds the first cause of a job's failure among the ends that followed from it.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "cli/cluster/cluster_session.h"
@@ -19,8 +20,14 @@ bool is_consequence(const ProcessOnNode* failed);
 // Whether an order to stop ended the job: its first failure is that order, or a consequence of it,
 // such as the loss of a peer.
 bool is_stopped_job(const std::vector<ProcessOnNode>& processes);
-// The error names the process, its node and its last log lines, without totals of passes. Its code
-// is the process's exit code if that is one of paddlectl's codes.
+// The error names the process, its node and the cause that the process gave. Its code is the
+// process's exit code if that is one of paddlectl's codes.
+Error failure_error(const remote::ProcessStatus& failed, const std::string& node);
+// The same with the process's last log lines, as lines_about() has them.
 Error failure_error(ClusterSession& session, const ProcessOnNode& failed);
+// The last of the log's lines that may say something about the failure: without the cause, which
+// the error has, and without totals of passes. At most kLastLinesShown.
+std::vector<std::string> lines_about(const remote::ProcessStatus& failed,
+                                     std::vector<std::string> lines);
 
 }  // namespace paddle::cli

@@ -136,12 +136,13 @@ const tags = list => list.length === 0 ? '' : html('span', {class: 'tags'}, ...l
 const tiles = list => html('div', {class: 'tiles'}, ...list.map(([value, name, kind = '']) =>
   html('div', {class: `tile ${kind}`}, html('b', {}, value), html('span', {}, name))));
 
-function jobKind({is_running: runs, has_failed: failed, stalled}) {
-  return failed ? 'failed' : stalled.length > 0 ? 'slow' : runs ? 'works' : 'ended';
+function jobKind({is_running: runs, has_failed: failed, loss, stalled}) {
+  return failed ? 'failed' : runs && loss ? 'fault' : stalled.length > 0 ? 'slow' : runs ? 'works' : 'ended';
 }
 
-// "running, trainer-1 stalled"
-function jobText({state, is_running: runs, stalled}) {
+// "running, trainer-1 stalled", "running, node n-2 does not answer: ..."
+function jobText({state, is_running: runs, stalled, loss}) {
+  if (runs && loss) return `${state}, ${loss.split('\n')[0]}`;
   const others = stalled.length > 1 ? ` and ${stalled.length - 1} more` : '';
   return runs && stalled.length > 0 ? `${state}, ${stalled[0]}${others} stalled` : state;
 }
@@ -595,13 +596,15 @@ function bannersOfJob() {
 function endOfJob(one) {
   if (!one) return ['quiet', 'The job has ended.'];
   if (!one.has_failed) return ['quiet', `The job has ended${one.state === 'done' ? '' : `: ${one.state}`}.`];
-  const failed = job.processes.find(process => one.state.startsWith(`failed: ${process.role} `));
-  const link = failed ? [' ', html('a', {href: linkTo(place.job, failed.role)}, `Log of ${failed.role}`)] : [];
-  return ['bad', `The job has ${one.state}.`, ...link];
+  const failed = record.live.failure;
+  if (!failed) return ['bad', `The job has ${one.state}.`];
+  const link = html('a', {href: linkTo(place.job, failed.process)}, `Log of ${failed.process}`);
+  const lines = failed.lines.length > 0 ? [html('pre', {tabindex: '0', 'aria-label': 'its last lines'}, failed.lines.join('\n'))] : [];
+  return ['bad', `The job has failed: ${failed.cause}. `, link, ...lines];
 }
 
 const bannerTexts = () => [...bannersOfCluster(), ...(place.job !== '' && record?.live ? bannersOfJob() : [])];
-const banners = () => bannerTexts().map(([kind, text, ...link]) => html('p', {class: `banner ${kind}`}, text, ...link));
+const banners = () => bannerTexts().map(([kind, text, ...link]) => html('div', {class: `banner ${kind}`}, text, ...link));
 
 // ---- Logs ----
 

@@ -34,8 +34,9 @@ std::string cluster_json(int extra_jobs = 0) {
         R"({}{{"job":"{}","state":"running@","is_running":true,"has_failed":false,"pass":1,)"
         R"("passes":4,"pass_done":0.5,"rate":1000,"cost":0.25,"left_ms":90000,)"
         R"("started_ms":1700000000000,"trainers":3,"pservers":1,"tags":["tag@"],"note":"note@",)"
-        R"("git":"git@","stalled":[]}})",
-        i == 0 ? "" : ",", i == 0 ? "digits" : fmt::format("job-{}@", i));
+        R"("git":"git@","stalled":[],"loss":{}}})",
+        i == 0 ? "" : ",", i == 0 ? "digits" : fmt::format("job-{}@", i),
+        i == 0 ? "null" : R"("node lost@")");
   }
   return with_hostile(
       R"({"unix_ms":1700000060000,"cluster":"lab@","nodes":[{"node":"n-0","state":"ready",)"
@@ -89,6 +90,7 @@ std::string job_json_text(const JobOptions& options = {}) {
       R"("events":[{{"unix_ms":1700000010000,"role":"trainer-0@","text":"event@",)"
       R"("is_bad":true}}],"live":{{"running":{2},"stalls":["stall@"],"left_ms":90000,)"
       R"("loss":"loss@","broken_start":"broken@","diverged_to":1e9,)"
+      R"("failure":{{"process":"trainer-0","cause":"cause@","hint":"@","lines":["first","line@"]}},)"
       R"("is_diverged":true,"unreachable":["n-1@"]}}}})",
       processes, points, options.is_running));
 }
@@ -152,6 +154,9 @@ TEST_F(DashboardInABrowser, ShowsTheClusterAJobAndItsLog) {
   ASSERT_TRUE(browser.comes("document.querySelectorAll('#jobs tr').length === 4"));
   EXPECT_TRUE(browser.comes("document.querySelector('#jobs progress').value === 0.375"));
   EXPECT_TRUE(browser.comes("document.querySelectorAll('#nodes tr').length === 3"));
+  EXPECT_NE(browser.evaluate("document.querySelectorAll('#jobs tr')[2].textContent")
+                .find(kHostile + ", node lost" + kHostile),
+            std::string::npos);
   EXPECT_EQ(browser.evaluate("document.querySelector('#banners').textContent"),
             "Node n-1" + kHostile + " does not answer.");
   browser.evaluate("document.querySelector('#jobs a').click()");
@@ -271,7 +276,7 @@ TEST_F(DashboardInABrowser, AfterSilenceTheConnectionCountsAsLost) {
   expect_no_complaints();
 }
 
-TEST_F(DashboardInABrowser, AFailedJobNamesTheLogThatTellsWhy) {
+TEST_F(DashboardInABrowser, AFailedJobShowsItsCauseAndTheEndOfThatLog) {
   std::string cluster = cluster_json();
   const auto replace = [&](std::string_view from, std::string_view to) {
     cluster.replace(cluster.find(from), from.size(), to);
@@ -285,6 +290,10 @@ TEST_F(DashboardInABrowser, AFailedJobNamesTheLogThatTellsWhy) {
   start();
   Browser& browser = browser_at("#job=digits");
   ASSERT_TRUE(browser.comes("document.querySelector('.banner a') !== null"));
+  EXPECT_EQ(browser.evaluate("document.querySelector('.banner:has(pre)').firstChild.data"),
+            "The job has failed: cause" + kHostile + ". ");
+  EXPECT_EQ(browser.evaluate("document.querySelector('.banner pre').textContent"),
+            "first\nline" + kHostile);
   EXPECT_EQ(browser.evaluate("document.querySelector('.banner a').textContent"),
             "Log of trainer-0");
   EXPECT_EQ(browser.evaluate("document.querySelector('.banner a').hash"),

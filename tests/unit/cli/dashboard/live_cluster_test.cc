@@ -147,7 +147,7 @@ TEST(LiveCluster, RequestsForLogsDelayNoLook) {
 
 TEST(LiveCluster, EveryJobThatIsLookedAtShowsItsRecordOrWhyNot) {
   LiveNodes nodes(1);
-  constexpr int kJobs = 40;
+  constexpr int kJobs = static_cast<int>(kRecordsMax) + 8;
   const auto name = [](int i) { return fmt::format("j{:02}", i); };
   for (int i = 0; i < kJobs; ++i) nodes.watched.start(0, "trainer-0", name(i));
   nodes.begin();
@@ -159,12 +159,12 @@ TEST(LiveCluster, EveryJobThatIsLookedAtShowsItsRecordOrWhyNot) {
     }
     return jobs;
   };
-  const std::string crowded = R"("stalls": ["the dashboard reads the records of 32 jobs at most)";
+  const std::string crowded = R"("stalls": ["the dashboard reads the records of 16 jobs at most)";
   const TimePoint end = clock_now() + kPatience;
   std::set<int> with_record;
   while (clock_now() < end && count(crowded).size() < 8) std::this_thread::yield();
   with_record = count(R"("role": "trainer-0")");
-  EXPECT_EQ(with_record.size(), 32U);
+  EXPECT_EQ(with_record.size(), kRecordsMax);
   EXPECT_EQ(count(crowded).size(), 8U);
   for (int i = 0; i < 3; ++i) {  // whoever asks last takes no place of another
     const int before = nodes.changes_now();
