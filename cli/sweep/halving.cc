@@ -22,13 +22,20 @@ bool Halving::is_among_best(std::size_t rung, double rank) const {
 }
 
 bool Halving::goes_on(std::size_t trial, std::uint64_t passes, double rank) {
+  if (ended_.contains(trial)) return false;
   std::size_t& rung = completed_[trial];
   while (passes >= passes_at(rung)) {
-    if (std::isnan(rank)) return false;
-    if (rung == rungs_.size()) rungs_.emplace_back();
-    rungs_[rung].push_back(rank);
-    ++rung;
-    if (!is_among_best(rung - 1, rank)) return false;
+    bool goes_on = false;
+    if (!std::isnan(rank)) {
+      if (rung == rungs_.size()) rungs_.emplace_back();
+      rungs_[rung].push_back(rank);
+      goes_on = is_among_best(rung, rank);
+      ++rung;
+    }
+    if (!goes_on) {
+      ended_.insert(trial);
+      return false;
+    }
   }
   return true;
 }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 namespace paddle::cli {
@@ -19,7 +20,8 @@ class Halving {
       : reduction_(reduction), passes_min_(passes_min) {}
 
   // Whether the trial goes on after so many passes, each trial's in ascending order. rank: lower is
-  // better; NaN never goes on.
+  // better; NaN never goes on. A trial that does not go on may train until its stop is saved; its
+  // further values count at no rung, and the answer stays false.
   bool goes_on(std::size_t trial, std::uint64_t passes, double rank);
 
  private:
@@ -30,6 +32,7 @@ class Halving {
   std::uint64_t reduction_, passes_min_;
   std::vector<std::vector<double>> rungs_;        // the values at each rung
   std::map<std::size_t, std::size_t> completed_;  // by trial: its number of rungs
+  std::set<std::size_t> ended_;                   // the trials that do not go on
 };
 
 }  // namespace paddle::cli

@@ -62,17 +62,21 @@ std::vector<TracePoint> trace() {
   return points;
 }
 
-// A digit for each point of a trial that was not pruned before: 1 if it goes on.
+// A digit for each point of a trial that was not pruned before: 1 if it goes on. A pruned trial
+// reports its points too, as one that has not stopped yet.
 std::string decisions(const std::vector<TracePoint>& points, std::uint64_t reduction,
                       std::uint64_t passes_min, bool higher_is_better) {
   Halving halving(reduction, passes_min);
   std::set<int> pruned;
   std::string text;
   for (const TracePoint& point : points) {
-    if (pruned.contains(point.trial)) continue;
     const bool goes_on = halving.goes_on(static_cast<std::size_t>(point.trial),
                                          static_cast<std::uint64_t>(point.passes),
                                          higher_is_better ? -point.value : point.value);
+    if (pruned.contains(point.trial)) {
+      EXPECT_FALSE(goes_on) << point.trial;
+      continue;
+    }
     if (!goes_on) pruned.insert(point.trial);
     text += goes_on ? '1' : '0';
   }
