@@ -180,6 +180,17 @@ SweepPlan plan_of(const TrainOptions& train, const Sweep& sweep, const CheckedTr
   return plan;
 }
 
+// Lets every trial keep the snapshot of its best pass, which the result of the sweep names.
+void keep_best_pass(TrainOptions& train, const Sweep& sweep, const config::JobConfig& job) {
+  const bool is_swept = std::ranges::any_of(sweep.parameters, [](const SweepParameter& parameter) {
+    return parameter.key() == "train.best";
+  });
+  if (!job.has_network() || !holds_out(job) || !job.train.best.empty() || is_swept) return;
+  std::vector<std::string>& overrides = train.plan.source.overrides;
+  overrides =
+      merged_overrides(overrides, {"train.best=" + (sweep.figure.empty() ? "cost" : sweep.figure)});
+}
+
 StartTrial start_trial(Context& context, const TrainOptions& train, const Sweep& sweep) {
   return [&context, &train, tag = sweep.tag()](const Trial& trial) -> Status {
     TrainOptions options = train;
@@ -298,8 +309,9 @@ Status show_outcome(Context& context, ClusterSession& session, const SweepOption
   return page;
 }
 
-Status run_sweep(Context& context, const SweepOptions& options) {
-  const TrainOptions& train = options.train;
+Status run_sweep(Context& context, const SweepOptions& given) {
+  SweepOptions options = given;
+  TrainOptions& train = options.train;
   PADDLE_TRY(Sweep sweep, read_sweep(context.directory, options.file));
   std::vector<std::string> tags = train.tags;
   tags.push_back(sweep.tag());
@@ -308,6 +320,7 @@ Status run_sweep(Context& context, const SweepOptions& options) {
   PADDLE_TRY(std::vector<Trial> trials, make_trials(context, train, sweep));
   PADDLE_TRY(const CheckedTraining checked, check_quietly(context, train, sweep, trials));
   PADDLE_TRY(const Destination to, destination(context, train.results));
+  keep_best_pass(train, sweep, checked.job.config);
   SweepPlan plan = plan_of(train, sweep, checked, to);
   if (train.dry_run) {
     context.console.table(sweep_table(sweep, ranked_trials(trials, plan.figure), plan.figure));
@@ -327,7 +340,7 @@ Status run_sweep(Context& context, const SweepOptions& options) {
                start_trial(context, train, sweep));
   if (Status done = run.run(); !done) {
     Error error = std::move(done).error();
-    if (error.hint.empty()) error.hint = "the same command goes on";
+    if (error.hint.empty()) error.hint = "run the same command again to continue";
     return error;
   }
   PADDLE_TRY_STATUS(show_outcome(context, session, options, sweep, plan, run.trials()));

@@ -107,7 +107,7 @@ TEST_F(SweepCommandTest, TheLastLineHasAllOptionsThatChangeTheResult) {
       << err_.str();
   EXPECT_TRUE(
       out_has("\npaddlectl train --restarts 3 --stall-restarts-after 9 --env A --set "
-              "optimizer.learning_rate=0.2 w\n"))
+              "train.best=cost --set optimizer.learning_rate=0.2 w\n"))
       << out_.str();
   EXPECT_FALSE(out_has("secret"));
   EXPECT_TRUE(err_has("the values of --env are not printed")) << err_.str();
@@ -194,7 +194,8 @@ TEST_F(SweepCommandTest, APageThatCannotBeWrittenHidesNothing) {
   write("output/lr.html/in-the-way", "");
   EXPECT_NE(sweep(), 0);
   EXPECT_TRUE(out_has("best: lr-001")) << out_.str();
-  EXPECT_TRUE(out_has("paddlectl train --set optimizer.learning_rate=0.2 w")) << out_.str();
+  EXPECT_TRUE(out_has("paddlectl train --set train.best=cost --set optimizer.learning_rate=0.2 w"))
+      << out_.str();
   EXPECT_TRUE(err_has("lr.html")) << err_.str();
 }
 
