@@ -56,11 +56,36 @@ Result<NodeNetwork> network_of(ClusterSession& session, const ClusterSpec& clust
   return network;
 }
 
-// The processes of all jobs on all nodes, because nodes may share a machine.
-Result<std::vector<remote::ProcessStatus>> processes_of_jobs(ClusterSession& session) {
+// Whether the nodes are on one machine, as far as the cluster file says that.
+bool share_machine(const ClusterNode& one, const ClusterNode& other) {
+  if (!one.address.empty() && one.address == other.address) return true;
+  const bool have_host = one.spec.is_local() || !one.spec.host.empty();
+  return have_host && one.spec.launcher == other.spec.launcher && one.spec.host == other.spec.host;
+}
+
+// The nodes that are not in the session, and share a machine with a node of it.
+std::vector<std::size_t> nodes_beside(const ClusterSpec& cluster, const ClusterSession& session) {
+  std::vector<bool> is_member(cluster.nodes.size());
+  for (const Member& member : session.members()) is_member[member.node] = true;
+  std::vector<std::size_t> beside;
+  for (std::size_t node = 0; node < is_member.size(); ++node) {
+    const bool shares = std::ranges::any_of(session.members(), [&](const Member& member) {
+      return share_machine(cluster.nodes[node], cluster.nodes[member.node]);
+    });
+    if (!is_member[node] && shares) beside.push_back(node);
+  }
+  return beside;
+}
+
+// The processes of all jobs on the nodes, and on those beside them that answer: nodes on one
+// machine have the same ports.
+Result<std::vector<remote::ProcessStatus>> processes_of_jobs(ClusterSession& session,
+                                                             ClusterSession& beside) {
   std::vector<remote::ProcessStatus> processes;
-  for (ProcessOnNode& process : session.processes(""))
-    processes.push_back(std::move(process.status));
+  for (ClusterSession* const one : {&session, &beside}) {
+    for (ProcessOnNode& process : one->processes(""))
+      processes.push_back(std::move(process.status));
+  }
   PADDLE_TRY_STATUS(session.all_well());  // a node that failed has no client now
   return processes;
 }
@@ -149,9 +174,10 @@ Result<JobPlan> claim_ports(Context& context, ClusterSession& session, const Clu
                             const Workspace& workspace) {
   PADDLE_TRY(const NodeNetwork network, network_of(session, cluster, workspace.trainers_listen()));
   const std::vector<std::string>& addresses = network.addresses;
+  ClusterSession beside = ClusterSession::find(context, cluster, nodes_beside(cluster, session));
   std::string last_holder;  // the last job that had a port of a block; "": this is the first block
   for (std::size_t tries = 0; tries < kConcurrentJobsMax; ++tries) {
-    PADDLE_TRY(const auto running, processes_of_jobs(session));
+    PADDLE_TRY(const auto running, processes_of_jobs(session, beside));
     PADDLE_TRY(JobPorts ports, ports_of_job(cluster, request, placement, addresses, workspace));
     std::string holder = job_on_ports(ports.all(), running);
     while (!holder.empty()) {

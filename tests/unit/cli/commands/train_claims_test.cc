@@ -33,6 +33,29 @@ TEST_F(CommandsTest, AJobTakesThePortsAfterThoseOfARunningOne) {
   }
 }
 
+// Nodes on one machine have the same ports.
+TEST_F(CommandsTest, AJobTakesThePortsAfterThoseOfAJobOnAnotherNodeOfTheMachine) {
+  ASSERT_EQ(run({"up", "c.toml"}), 0);
+  remote::ProcessStatus other;
+  other.job = "other";
+  other.name = "pserver-0";
+  other.pid = 77;
+  other.state = ProcessState::kRunning;
+  nodes_[1].processes.push_back(other);
+  nodes_[0].taken_ports[7164] = nodes_[1].taken_ports[7164] = "pid 77 (paddle)";
+  ASSERT_EQ(run({"train", "--on", "n-0", "--trainers", "1", "--pservers", "1", "w"}), 0)
+      << err_.str();
+  EXPECT_TRUE(err_has("other is running on these nodes")) << err_.str();
+  for (const auto& [name, spec] : nodes_[0].specs) {
+    for (const std::string& argument : spec.arguments) EXPECT_NE(argument, "--port=7164") << name;
+  }
+  // A node that does not answer keeps no job from starting.
+  nodes_[1].unreachable = true;
+  nodes_[0].taken_ports.clear();
+  EXPECT_EQ(run({"train", "--on", "n-0", "--trainers", "1", "--pservers", "1", "w"}), 0)
+      << err_.str();
+}
+
 TEST_F(CommandsTest, AJobTakesThePortsAfterThoseOfOneThatIsBeingStarted) {
   ASSERT_EQ(run({"up", "c.toml"}), 0);
   nodes_[0].claimed_ports = {7164};
