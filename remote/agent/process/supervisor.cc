@@ -163,6 +163,7 @@ class Supervisor {
   void receive_notices();  // from the process
   void step_notifier() { notifier_.step(root_, spec_, *environment_); }
   void look_for_events();  // while the process runs
+  void notify_best();
   void look_at_disk();
   RunEnd run_end() const;
   void notify(NotifyEvent event, const std::string& text, const std::string& cause = "");
@@ -374,6 +375,7 @@ void Supervisor::wait_for_end() {
   }
   if (output_) drain();
   receive_notices();
+  notify_best();  // it may have come with the end
   note_out_of_memory();
 }
 
@@ -552,16 +554,19 @@ void Supervisor::look_for_events() {
     if (const auto stall = stall_.look(now()))
       notify(NotifyEvent::kStalled, fmt::format("stands still: {} has {}", spec_.name(), *stall));
   }
-  const auto& latest = notices_.latest();
-  if (latest && latest->progress().has_best()) {
-    const wire::Best& best = latest->progress().best();
-    const bool is_new = !best_ || best.pass() != best_->pass() || best.value() != best_->value();
-    best_ = best;
-    if (is_new)
-      notify(NotifyEvent::kBest, fmt::format("has a new best: {} {:.6g} in pass {}", best.figure(),
-                                             best.value(), best.pass()));
-  }
+  notify_best();
   look_at_disk();
+}
+
+void Supervisor::notify_best() {
+  const auto& latest = notices_.latest();
+  if (!spec_.has_notify() || !latest || !latest->progress().has_best()) return;
+  const wire::Best& best = latest->progress().best();
+  const bool is_new = !best_ || best.pass() != best_->pass() || best.value() != best_->value();
+  best_ = best;
+  if (is_new)
+    notify(NotifyEvent::kBest, fmt::format("has a new best: {} {:.6g} in pass {}", best.figure(),
+                                           best.value(), best.pass() + 1));
 }
 
 void Supervisor::look_at_disk() {
