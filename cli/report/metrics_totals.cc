@@ -30,24 +30,30 @@ void MetricsTotals::Mean::add(const std::optional<double>& value) {
   ++count;
 }
 
+std::uint64_t StepCount::at(const MetricsLine& line) {
+  // Lines of a program of one's own may lack the pass.
+  if (line.pass < pass_ && !trains(line)) return begin_ + in_pass_ + line.batch;
+  if (line.pass != pass_) {
+    const auto known = begins_.lower_bound(line.pass);
+    begin_ = known == begins_.end() ? begin_ + in_pass_ : known->second;
+    begins_.erase(known, begins_.end());
+    begins_.emplace(line.pass, begin_);
+    if (begins_.size() > kPassesKnownMax) begins_.erase(begins_.begin());
+    pass_ = line.pass;
+    in_pass_ = 0;
+  }
+  in_pass_ = std::max(in_pass_, line.batch);
+  return begin_ + line.batch;
+}
+
 void MetricsTotals::add(const MetricsLine& line) {
-  add_step(line);
+  step_ = steps_.at(line);
   if (line.kind == "pserver") return;
   add_samples(line);
   if (!trains(line)) return;
   rate_.add(line.number("examples_per_second"));
   busy_.add(line.number("examples_per_busy_second"));
   add_pause(line);
-}
-
-void MetricsTotals::add_step(const MetricsLine& line) {
-  if (line.pass != pass_) {
-    steps_before_ += in_pass_;
-    in_pass_ = 0;
-    pass_ = line.pass;
-  }
-  in_pass_ = std::max(in_pass_, line.batch);
-  step_ = steps_before_ + line.batch;
 }
 
 void MetricsTotals::add_samples(const MetricsLine& line) {

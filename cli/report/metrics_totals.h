@@ -25,6 +25,20 @@ struct PassSamples {
   bool is_split = false;  // several runs trained the pass
 };
 
+// Counts the batches over all passes; in a line, each pass counts from 0. A job that goes on from
+// an earlier pass goes back to the batches before that pass.
+class StepCount {
+ public:
+  // The number of batches before and with the line.
+  std::uint64_t at(const MetricsLine& line);
+
+ private:
+  std::map<std::uint64_t, std::uint64_t> begins_{{0, 0}};  // by pass; only the last passes
+  std::uint64_t pass_ = 0;
+  std::uint64_t begin_ = 0;    // batches before the pass
+  std::uint64_t in_pass_ = 0;  // batches of the pass
+};
+
 // Memory is bounded: of very many passes and stalls only the last ones are known one by one.
 class MetricsTotals {
  public:
@@ -38,8 +52,7 @@ class MetricsTotals {
   std::vector<std::pair<std::int64_t, std::int64_t>> stalls() const;
   // How many pauses were long enough, if the usual pause were short.
   std::uint64_t long_pauses() const { return long_pauses_seen_; }
-  // The number of batches over all passes before and with the last line; in a line, each pass
-  // counts from 0.
+  // As StepCount has it for the last line.
   std::uint64_t step() const { return step_; }
 
  private:
@@ -55,7 +68,6 @@ class MetricsTotals {
   };
   void add_samples(const MetricsLine& line);
   void add_pause(const MetricsLine& line);
-  void add_step(const MetricsLine& line);
 
   std::map<std::uint64_t, PassSamples> passes_;
   double samples_of_former_ = 0;  // of passes that are no longer in passes_
@@ -67,9 +79,7 @@ class MetricsTotals {
   std::deque<std::pair<std::int64_t, std::int64_t>> long_pauses_;
   std::uint64_t long_pauses_seen_ = 0;
   Mean rate_, busy_;
-  std::uint64_t steps_before_ = 0;  // batches of finished passes
-  std::uint64_t in_pass_ = 0;       // batches of the current pass
-  std::uint64_t pass_ = 0;
+  StepCount steps_;
   std::uint64_t step_ = 0;
 };
 

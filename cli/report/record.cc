@@ -504,17 +504,10 @@ bool is_record_of(const JobRecord& record, const std::vector<ProcessOnNode>& pro
 
 std::vector<StepOfLine> steps_of(const std::vector<MetricsLine>& metrics) {
   std::vector<StepOfLine> steps;
-  std::uint64_t before = 0;   // batches of finished passes
-  std::uint64_t in_pass = 0;  // batches of the current pass
-  std::uint64_t pass = 0;
+  StepCount count;
   for (const MetricsLine& line : metrics) {
-    if (line.pass != pass) {
-      before += in_pass;
-      in_pass = 0;
-      pass = line.pass;
-    }
-    in_pass = std::max(in_pass, line.batch);
-    steps.push_back({&line, line.step > 0 ? line.step : before + line.batch});
+    const std::uint64_t step = count.at(line);
+    steps.push_back({&line, line.step > 0 ? line.step : step});
   }
   return steps;
 }

@@ -209,5 +209,26 @@ TEST(StepsOf, CountTheBatchesOfAllPasses) {
   EXPECT_EQ(steps, (std::vector<std::uint64_t>{10, 20, 25, 26}));
 }
 
+TEST(StepsOf, AJobThatGoesOnFromAnEarlierPassGoesBackToItsBatches) {
+  std::vector<MetricsLine> lines;
+  for (const auto& [kind, pass, batch] :
+       {std::tuple("train", 0, 10), std::tuple("train", 1, 10), std::tuple("train", 2, 10),
+        std::tuple("train", 3, 4), std::tuple("mine", 0, 0), std::tuple("train", 1, 5),
+        std::tuple("pass", 1, 10), std::tuple("test", 1, 10), std::tuple("train", 2, 1)}) {
+    MetricsLine& line = lines.emplace_back();
+    line.kind = kind;
+    line.pass = static_cast<std::uint64_t>(pass);
+    line.batch = static_cast<std::uint64_t>(batch);
+  }
+  std::vector<std::uint64_t> steps;
+  MetricsTotals totals;
+  for (const StepOfLine& at : steps_of(lines)) {
+    steps.push_back(at.step);
+    totals.add(*at.line);
+    EXPECT_EQ(totals.step(), at.step);
+  }
+  EXPECT_EQ(steps, (std::vector<std::uint64_t>{10, 20, 30, 34, 34, 15, 20, 20, 21}));
+}
+
 }  // namespace
 }  // namespace paddle::cli
