@@ -99,10 +99,13 @@ Result<std::vector<std::string>> names_of(Context& context, const CompareOptions
     if (has_all(read_run_record(output + "/" + job), options.tags)) add_name(job, names);
   }
   // Without a cluster, the jobs here are all there are.
-  const auto cluster = choose_cluster(context.directory, options.target.cluster);
-  const Status asked = cluster ? add_from_nodes(context, options, *cluster, names, seen)
-                       : options.target.cluster.empty() ? Status()
-                                                        : Status(cluster.error());
+  const bool has_cluster = !options.target.cluster.empty() || find_current(context.directory);
+  Status asked;
+  if (has_cluster) {
+    const auto cluster = choose_cluster(context.directory, options.target.cluster);
+    asked = cluster ? add_from_nodes(context, options, *cluster, names, seen)
+                    : Status(cluster.error());
+  }
   if (names.size() == named) {
     if (!asked) return asked.error();
     return Error{Errc::kUsage,

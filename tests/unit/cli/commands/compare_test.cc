@@ -95,6 +95,17 @@ TEST_F(CompareTest, WithoutAClusterTakesTheTaggedJobsHere) {
   EXPECT_EQ(err_.str(), "");
 }
 
+TEST_F(CompareTest, AClusterFileThatCannotBeReadIsNamed) {
+  train_on_nodes("a", {"--tag", "lr"});
+  write("c.toml", "name = \n");
+  EXPECT_NE(run({"compare", "--tag", "other"}), 0);
+  EXPECT_TRUE(err_has("c.toml")) << err_.str();
+  EXPECT_FALSE(err_has("no job has the tag")) << err_.str();
+  ended({.name = "b", .tags = {"mine"}});
+  EXPECT_EQ(run({"compare", "--tag", "mine"}), 0) << err_.str();
+  EXPECT_TRUE(err_has("jobs of these nodes are not compared: ")) << err_.str();
+}
+
 TEST_F(CompareTest, HelpsWithWrongNames) {
   ended({.name = "first-run"});
   ended({.name = "second-run"});
