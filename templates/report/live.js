@@ -608,7 +608,8 @@ const banners = () => bannerTexts().map(([kind, text, ...link]) => html('div', {
 
 // ---- Logs ----
 
-const LINES_MAX = 5000;  // that the panel keeps
+const LINES_MAX = 5000;  // that the panel keeps while it follows the log
+const PARTS_MIN = 2;  // that it keeps otherwise, however many lines these have
 const POLL_MS = 2000;
 const REFUSED_MS = 15000;  // before a refused request is repeated
 const LOG_STEP = 256 * 1024;  // bytes that "Earlier lines" adds
@@ -616,7 +617,11 @@ const levels = {W: 'warn', E: 'bad', F: 'bad'};
 const logHead = html('div', {class: 'title'});
 const logLines = html('div', {class: 'lines', tabindex: '0', role: 'region', 'aria-label': 'Lines of the log'});
 const logPanel = html('aside', {id: 'log', 'aria-label': 'Log', hidden: ''}, logHead, logLines);
-let log = null;  // {job, process, first, next, size, follow, error, timer}
+// {job, process, next, size, parts: [{offset, lines}] that are shown, isInLine: the next text begins within a line, follow, isPaused,
+// error, timer}
+let log = null;
+
+const firstOf = reader => reader.parts[0]?.offset ?? 0;
 
 const lineMatches = line => passesFilter(filters.log, line.textContent);
 
@@ -626,24 +631,32 @@ function filterLog() {
   drawLogHead();
 }
 
-function addLines(text) {
+function addLines(text, offset) {
   const lines = text.split('\n');
   if (lines.at(-1) === '') lines.pop();
-  const fresh = lines.slice(-LINES_MAX).map(line => {
+  const shown = log.follow ? lines.slice(-LINES_MAX) : lines;
+  const fresh = shown.map(line => {
     const level = /^[WEF]\d{4} /.test(line) ? levels[line[0]] : '';
     const element = html('div', level ? {class: level} : {}, line === '' ? ' ' : line);
     element.hidden = !lineMatches(element);
     return element;
   });
   logLines.append(...fresh);
-  while (logLines.childElementCount > LINES_MAX) logLines.firstChild.remove();
+  log.parts.push({offset, lines: fresh.length});
+  while (logLines.childElementCount > LINES_MAX && (log.follow || log.parts.length > PARTS_MIN)) removeLine();
   if (log.follow) logLines.scrollTop = logLines.scrollHeight;
 }
 
+function removeLine() {
+  logLines.firstChild.remove();
+  log.parts[0].lines -= 1;
+  if (log.parts[0].lines === 0) log.parts.shift();
+}
+
 // The lines from now on follow none of the shown: the first part of a log, or one that began anew.
-function startAt(reader, offset) {
+function startAnew(reader) {
   logLines.replaceChildren();
-  reader.first = offset;
+  reader.parts = [];
 }
 
 async function readLog(reader) {
@@ -658,17 +671,19 @@ async function readLog(reader) {
     reader.error = answer.ok ? '' : part.error?.message ?? 'the log cannot be read';
     if (!answer.ok) pause = REFUSED_MS;
     if (answer.ok) {
-      if (part.text !== '' && part.offset !== reader.next) startAt(reader, part.offset);
-      if (part.text !== '' && part.next < part.size) pause = 0;
-      Object.assign(reader, {next: part.next, size: part.size});
-      if (part.text !== '') addLines(part.text);
+      if (part.text !== '' && part.offset !== reader.next) startAnew(reader);
+      const hasMore = part.text !== '' && part.next < part.size;
+      if (hasMore) pause = 0;
+      Object.assign(reader, {next: part.next, size: part.size, isPaused: hasMore && !reader.follow});
+      if (part.text !== '') addLines(reader.isInLine ? part.text.slice(part.text.indexOf('\n') + 1) : part.text, part.offset);
+      reader.isInLine = false;
     }
   } catch {
     if (reader !== log) return;
     reader.error = 'paddlectl dashboard does not answer; trying again';
   }
   drawLogHead();
-  reader.timer = setTimeout(readWhenShown, pause, reader);
+  if (!reader.isPaused) reader.timer = setTimeout(readWhenShown, pause, reader);
 }
 
 function readWhenShown(reader) {
@@ -679,7 +694,9 @@ function readWhenShown(reader) {
 // Shows the log from byte `from` on; null: its end.
 function openLog(process, from = null) {
   if (log) clearTimeout(log.timer);
-  log = process === '' ? null : {job: place.job, process, first: from, next: from, size: 0, follow: from === null, error: '', timer: 0};
+  log = process === '' ? null :
+    {job: place.job, process, next: from, size: 0, parts: [], isInLine: from > 0, follow: from === null, isPaused: false, error: '',
+     timer: 0};
   logPanel.hidden = log === null;
   document.documentElement.classList.toggle('with-log', log !== null);
   logLines.replaceChildren();
@@ -701,13 +718,21 @@ function drawLogHead() {
   patchChildren(logHead, [
     html('h2', {}, 'Log'), choose, filterBox('log', 'Filter lines', filterLog),
     html('label', {}, follow, ' follow'), html('span', {class: log.error === '' ? 'quiet' : 'bad'}, count),
-    ...(log.first > 0 ? [button('Earlier lines', () => openLog(log.process, Math.max(0, log.first - LOG_STEP)), {class: 'earlier'})] : []),
+    ...(firstOf(log) > 0 ? [button('Earlier lines', () => openLog(log.process, Math.max(0, firstOf(log) - LOG_STEP)), {class: 'earlier'})] : []),
+    ...(log.isPaused ? [button('Later lines', readOn, {class: 'later'})] : []),
     button('Close', closeLog, {'aria-keyshortcuts': 'Escape', class: 'last'})]);
   logHead.querySelector('select').value = log.process;
   logHead.querySelector('#follow').checked = log.follow;
 }
 
+// Reads one more part of a log whose end is far.
+function readOn() {
+  log.isPaused = false;
+  readLog(log);
+}
+
 function setFollow(follow) {
+  if (follow && log.isPaused) return openLog(log.process);
   log.follow = follow;
   if (follow) logLines.scrollTop = logLines.scrollHeight;
   drawLogHead();
@@ -726,9 +751,11 @@ new ResizeObserver(() => {
   if (log?.follow) logLines.scrollTop = logLines.scrollHeight;
 }).observe(logLines);
 logLines.onscroll = () => {
-  if (logSize !== sizeOfLog()) return;
+  if (logSize !== sizeOfLog() || !log || log.parts.length === 0) return;
   const atEnd = logLines.scrollHeight - logLines.scrollTop - logLines.clientHeight < 30;
-  if (log && log.follow !== atEnd) {
+  if (log.isPaused) {
+    if (atEnd) readOn();
+  } else if (log.follow !== atEnd) {
     log.follow = atEnd;
     drawLogHead();
   }

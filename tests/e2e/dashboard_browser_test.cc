@@ -238,6 +238,48 @@ TEST_F(DashboardInABrowser, AServerThatComesBackIsFoundAgain) {
       "document.querySelector('#banners').textContent.includes('The job has ended')"));
 }
 
+TEST_F(DashboardInABrowser, AReaderGoesBackInALongLogAndForwardToItsEnd) {
+  std::string log;
+  for (int i = 0; i < 40'000; ++i) log += fmt::format("line {:05}\n", i);
+  live_.set_long_log(log, 64U << 10U);
+  live_.put(cluster_json(), job_json_text());
+  start();
+  Browser& browser = browser_at("#job=digits&log=trainer-0");
+  const auto shows_end = "document.querySelector('.lines').lastChild?.textContent === 'line 39999'";
+  const auto are_in_order = [&] {
+    return browser.evaluate(
+        "(() => { const all = [...document.querySelectorAll('.lines > div')]"
+        ".map(one => Number(one.textContent.slice(5)));"
+        "return all.length > 5000 && all.every((n, i) => i === 0 || n === all[i - 1] + 1); })()");
+  };
+  ASSERT_TRUE(browser.comes(shows_end));
+  const auto press = [&](const std::string& name) {
+    browser.evaluate("document.querySelector('#log ." + name + "').click()");
+  };
+  press("earlier");
+  ASSERT_TRUE(browser.comes("document.querySelector('#log .later') !== null"));
+  const std::string first =
+      browser.evaluate("document.querySelector('.lines').firstChild.textContent");
+  EXPECT_LT(first, "line 12000") << "256 KiB before the shown ones";
+  EXPECT_EQ(are_in_order(), "true");
+  press("earlier");
+  ASSERT_TRUE(
+      browser.comes("document.querySelector('.lines').firstChild?.textContent === 'line 00000' && "
+                    "document.querySelector('#log .later') !== null"));
+  EXPECT_EQ(browser.evaluate("document.querySelector('#log .earlier') === null"), "true");
+  for (int parts = 0; parts < 20 && browser.evaluate(shows_end) == "false"; ++parts) {
+    const std::string last =
+        browser.evaluate("document.querySelector('.lines').lastChild.textContent");
+    press("later");
+    ASSERT_TRUE(
+        browser.comes("document.querySelector('.lines').lastChild.textContent !== '" + last + "'"));
+    EXPECT_EQ(are_in_order(), "true");
+  }
+  EXPECT_EQ(browser.evaluate(shows_end), "true");
+  EXPECT_TRUE(browser.comes("document.querySelector('#log .later') === null"));
+  expect_no_complaints();
+}
+
 TEST_F(DashboardInABrowser, AHiddenTabClosesItsConnectionAndGoesOnLater) {
   live_.put(cluster_json(), job_json_text({.points = 5}));
   start();

@@ -55,10 +55,11 @@ class FakeLive final : public cli::Live {
   void log(const std::string& job, const std::string& process, std::optional<std::uint64_t> offset,
            std::function<void(Result<cli::LogPart>)> done) override {
     record(fmt::format("log {} {} {}", job, process, offset ? fmt::format("{}", *offset) : "end"));
-    later([this, process, done = std::move(done)] {
+    later([this, process, offset, done = std::move(done)] {
       if (process != "trainer-0")
         return done(Error{Errc::kUsage, "there is no process " + process, "see paddlectl status"});
       const std::scoped_lock lock(mutex_);
+      if (log_part_ > 0) return done(part_of_long_log(offset));
       done(cli::LogPart{.offset = 7, .next = 7 + log_.size(), .size = 1000, .text = log_});
     });
   }
@@ -79,6 +80,12 @@ class FakeLive final : public cli::Live {
     const std::scoped_lock lock(mutex_);
     log_ = text;
   }
+  // A log that is read in parts of whole lines, of so many bytes at most.
+  void set_long_log(const std::string& text, std::size_t part) {
+    const std::scoped_lock lock(mutex_);
+    log_ = text;
+    log_part_ = part;
+  }
   // The calls of log() and change(), in words.
   std::vector<std::string> asked() const {
     const std::scoped_lock lock(mutex_);
@@ -90,6 +97,13 @@ class FakeLive final : public cli::Live {
   }
 
  private:
+  cli::LogPart part_of_long_log(std::optional<std::uint64_t> offset) const {
+    const std::size_t last = log_.size() - std::min(log_.size(), log_part_);
+    const std::size_t begin = offset ? *offset : log_.find('\n', last) + 1;
+    std::string text = log_.substr(std::min(begin, log_.size()), log_part_);
+    text.resize(text.rfind('\n') + 1);
+    return {begin, begin + text.size(), log_.size(), text};
+  }
   void record(const std::string& text) {
     const std::scoped_lock lock(mutex_);
     asked_.push_back(text);
@@ -106,6 +120,7 @@ class FakeLive final : public cli::Live {
   std::uint64_t version_ = 0, cluster_changed_ = 0, job_changed_ = 0;
   std::size_t looks_ = 0;
   std::string cluster_, job_, log_;
+  std::size_t log_part_ = 0;
   std::vector<std::string> asked_;
   std::vector<std::thread> threads_;
 };
