@@ -29,9 +29,11 @@ namespace {
 
 struct MetricsOptions {
   JobTarget target;
-  std::string textfile;         // a folder; "": prints the text once
-  std::uint32_t interval = 15;  // seconds
+  std::string textfile;                   // a folder; "": prints the text once
+  std::optional<std::uint32_t> interval;  // seconds
 };
+
+constexpr std::uint32_t kInterval = 15;  // seconds, without --interval
 
 OptionList metrics_options(MetricsOptions& options) {
   return {cluster_option(options.target.cluster),
@@ -67,6 +69,7 @@ class JobsOfCluster {
       const bool is_changed = known.starts != starts;
       if (is_changed) known.record = record_of(processes);
       const bool runs = std::ranges::any_of(processes, is_running, &ProcessOnNode::status);
+      known.are_all_seen = size_of_job(processes).all_seen;
       if (is_changed || runs || known.view.any_running()) known.view.look(context_, session_);
       known.starts = starts;
     }
@@ -75,7 +78,9 @@ class JobsOfCluster {
 
   std::string text(const ClusterSpec& cluster) const {
     std::vector<JobMetrics> jobs;
-    for (const auto& [name, job] : jobs_) jobs.push_back({&job.view, job.record});
+    const bool sees_all = session_.unreachable() == 0;
+    for (const auto& [name, job] : jobs_)
+      jobs.push_back({&job.view, job.record, !sees_all && !job.are_all_seen});
     std::vector<NodeMetrics> nodes = nodes_;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const Member& member = session_.members()[i];
@@ -92,6 +97,7 @@ class JobsOfCluster {
     JobView view;
     RunRecord record = {};
     Starts starts = {};
+    bool are_all_seen = false;  // its processes
   };
 
   static Starts starts_of(const std::vector<ProcessOnNode>& processes) {
@@ -151,12 +157,15 @@ class TextFile {
   }
   TextFile(TextFile&&) = default;
   TextFile& operator=(TextFile&&) = default;
-  ~TextFile() {
+  ~TextFile() { remove(); }
+
+  // False if there is none, or if it is another writer's.
+  bool remove() {
     struct stat info {};
     if (!folder_ || !written_ ||
         ::fstatat(folder_.get(), name_.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
-      return;
-    if (mark_of(info) == *written_) ::unlinkat(folder_.get(), name_.c_str(), 0);
+      return false;
+    return mark_of(info) == *written_ && ::unlinkat(folder_.get(), name_.c_str(), 0) == 0;
   }
 
   const std::string& path() const { return path_; }
@@ -198,19 +207,26 @@ Status keep_file(Context& context, JobsOfCluster& jobs, ClusterSession& session,
   Reconnection reconnection(context, kWatchPatience);
   PADDLE_TRY(TextFile file,
              TextFile::open(options.textfile, fmt::format("paddlectl-{}.prom", cluster.name)));
+  const std::uint32_t interval = options.interval.value_or(kInterval);
   context.console.note(fmt::format("writing {} every {} until Ctrl-C", file.path(),
-                                   span_text(std::int64_t{options.interval} * 1000)));
+                                   span_text(std::int64_t{interval} * 1000)));
+  if (context.note_interrupts) context.note_interrupts(false);  // the last note says enough
   while (!context.interrupted()) {
     jobs.look();
     if (auto written = file.write(jobs.text(cluster)); !written)
       return std::move(written).error().with("write " + file.path());
-    context.pause(std::chrono::seconds(options.interval));
+    context.pause(std::chrono::seconds(interval));
     reconnection.round(session, context.clock.now());
   }
+  if (file.remove()) context.console.note(file.path() + " is removed");
   return {};
 }
 
 Status run_metrics(Context& context, const MetricsOptions& options) {
+  if (options.interval && options.textfile.empty()) {
+    return Error{Errc::kUsage, "--interval does nothing without --textfile",
+                 "paddlectl metrics prints the text once; --textfile DIR keeps it in a file"};
+  }
   PADDLE_TRY(const ClusterSpec cluster, choose_cluster(context.directory, options.target.cluster));
   PADDLE_TRY(const std::vector<std::size_t> nodes, select_nodes(cluster, options.target.on));
   ClusterSession session = ClusterSession::find(context, cluster, nodes);

@@ -173,7 +173,8 @@ Json ClusterWatch::cluster_json() const {
 
 std::string ClusterWatch::metrics() const {
   std::vector<JobMetrics> jobs;
-  for (const LiveJob* const job : newest_first()) jobs.push_back({&job->view(), job->run_record()});
+  for (const LiveJob* const job : newest_first())
+    jobs.push_back({&job->view(), job->run_record(), job->runs()});
   std::vector<NodeMetrics> nodes;
   for (std::size_t i = 0; i < machines_.size(); ++i) {
     const Member& member = session_.members()[i];

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/cluster/unknown_nodes.h"
 #include "cli/job/restart.h"
 #include "cli/job/stop.h"
 #include "cli/watch/missing_processes.h"
@@ -216,6 +217,8 @@ Result<std::string> LiveCluster::stop(Context& context, ClusterSession& session,
   Status reached = session.all_well();
   auto ended = save_and_end(context, session, job, now);
   if (!ended) return in_conflict(std::move(ended).error());
+  if (reached && ended->lost && ended->stopped > 0)
+    reached = with_unknown_nodes(context, session, cluster_, *ended->lost);
   if (reached) return ended->text(job);
   return std::move(reached).error().with(ended->text(job));
 }

@@ -111,7 +111,10 @@ void LiveJob::begin(const std::vector<ProcessOnNode>& processes) {
     if (!is_pserver(now.status) && (now.status.name == kLeader || !settings_from_))
       settings_from_ = now.member;
   }
-  if (!processes.empty() && run != std::exchange(run_number_, run)) has_settings_ = false;
+  if (!processes.empty() && run != std::exchange(run_number_, run)) {
+    has_settings_ = false;
+    size_ = {};
+  }
   // The metrics are in record_ between the rounds.
   for (ProcessRecord& shown : record_.processes) {
     const auto found = processes_.find(shown.role);
@@ -284,6 +287,7 @@ void LiveJob::take(Context& context, ClusterSession& session, ClusterLook look,
     const auto& lines = processes_[process.status.name].recent;
     return std::span(lines).last(std::min(lines.size(), kLinesLookedAt));
   });
+  if (auto progress = progress_seen(); progress || unseen_ == 0) progress_ = progress;
   if (wants_record_) update_record(session, machines, output);
   live_ = live_json(session);
   is_taken_ = true;
@@ -474,7 +478,7 @@ bool LiveJob::runs() const {
                              [](const auto& one) { return is_running(one.second.status); });
 }
 
-Json LiveJob::summary() const {
+std::optional<JobProgress> LiveJob::progress_seen() const {
   std::optional<JobProgress> progress = view_.progress();
   for (const ProcessView& process : view_.processes()) {
     if (progress || process.status.name != kLeader || !process.progress) continue;
@@ -484,6 +488,11 @@ Json LiveJob::summary() const {
     if (process.last && process.last->kind == "pass")
       progress->cost = of_whole_job(*process.last).cost;
   }
+  return progress;
+}
+
+Json LiveJob::summary() const {
+  const auto& progress = progress_;
   const bool is_running = runs();
   return Json::object(
       {{"job", name_},

@@ -121,6 +121,8 @@ class LiveJob {
   Json now_of(const ProcessView& process) const;
   Json live_json(const ClusterSession& session) const;
   std::string loss() const;
+  // By the processes that were seen.
+  std::optional<JobProgress> progress_seen() const;
   Json failure_json(const ClusterSession& session) const;
 
   std::string name_;
@@ -131,6 +133,7 @@ class LiveJob {
   std::string failed_;      // the process of the first failure, if state_ has one
   std::vector<std::string> stalled_;
   std::set<std::string> unreachable_;  // nodes
+  std::optional<JobProgress> progress_;  // as last seen
   JobSize size_;
   std::int64_t started_unix_ms_ = 0;  // the first of its processes
   // The settings are from the node of the first trainer, and read again for each run.

@@ -28,6 +28,7 @@ Status LogTail::read_new(remote::AgentClient& client) {
   if (!read_at_) {
     PADDLE_TRY(const remote::FilePart first, client.read_file(path_, 0, 1));
     begin_ = first.size > kLogWindowBytes ? first.size - kLogWindowBytes : 0;
+    window_.clear();  // of a first read that failed on its way
   }
   for (int reads = 0; reads < kReadsMax; ++reads) {
     PADDLE_TRY(remote::FilePart part, client.read_file(path_, end(), kReadBytes));

@@ -170,6 +170,7 @@ class Exposition {
     const std::string own = cluster_ + "," + label("job_name", view.job());
     const bool runs = view.any_running();
     add(kJobInfo, own + "," + labels_of(job.record), 1);
+    if (!runs && job.may_run) return;
     add(kJobRunning, own, runs ? 1 : 0);
     add(kJobFailed, own, has_failed(view) ? 1 : 0);
     if (!runs) return;

@@ -27,6 +27,7 @@ std::span<const MetricFamily> metric_families();
 struct JobMetrics {
   const JobView* view = nullptr;  // never null
   RunRecord record = {};
+  bool may_run = false;  // on a node that does not answer
 };
 
 struct NodeMetrics {
@@ -43,7 +44,8 @@ constexpr std::size_t kEvaluatorsShownMax = 32;  // of a process
 constexpr std::size_t kPortsShownMax = 64;       // of a pserver
 
 // One block for each family that has a sample. A job that has ended keeps only the families of the
-// job, and a process that does not run only those of its life, so that no old figure looks new.
+// job; a job that only may run has no state. A process that does not run has only the families of
+// its life. So no old figure looks new.
 std::string prometheus_text(std::string_view cluster, std::span<const JobMetrics> jobs,
                             std::span<const NodeMetrics> nodes);
 

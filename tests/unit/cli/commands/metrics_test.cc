@@ -174,6 +174,9 @@ TEST_F(CommandsTest, MetricsFileIsReadableByOthersAndGoneAtTheEnd) {
   EXPECT_EQ(texts[1].find("paddle_job_running"), std::string::npos) << "the job is gone";
   EXPECT_NE(texts[1].find("paddle_node_up"), std::string::npos) << texts[1];
   EXPECT_FALSE(fs::exists(path));
+  EXPECT_TRUE(err_has("paddlectl-t.prom is removed\n")) << err_.str();
+  EXPECT_EQ(run({"metrics", "--interval", "3s"}), 2);
+  EXPECT_TRUE(err_has("--interval does nothing without --textfile")) << err_.str();
 }
 
 TEST_F(CommandsTest, MetricsFileOfAnotherWriterStays) {
@@ -186,6 +189,7 @@ TEST_F(CommandsTest, MetricsFileOfAnotherWriterStays) {
   };
   EXPECT_EQ(run({"metrics", "--textfile", folder_ + "/prom"}), 0) << err_.str();
   EXPECT_EQ(test::TemporaryFolder::read(folder_ + "/prom/paddlectl-t.prom"), "another paddlectl's");
+  EXPECT_FALSE(err_has("is removed")) << err_.str();
 }
 
 TEST_F(CommandsTest, MetricsFileShowsANodeThatComesBack) {

@@ -198,6 +198,37 @@ TEST(ClusterWatch, AnEndedJobKeepsItsStateWhileANodeIsLost) {
   EXPECT_TRUE(has(cluster.event("cluster"), R"("job": "j", "state": "done")"));
 }
 
+TEST(ClusterWatch, AJobWhoseNodesDoNotAnswerKeepsItsProgressAndHasNoStateForPrometheus) {
+  WatchedCluster cluster(1);
+  remote::Progress& progress = *cluster.start(0, "trainer-0").progress;
+  progress.pass = 2;
+  progress.passes = 4;
+  progress.cost = 1.5;
+  progress.has_cost = true;
+  cluster.connect();
+  EXPECT_TRUE(has(cluster.store.metrics(), R"(paddle_job_running{cluster="t",job_name="j"} 1)"));
+  cluster.fake.node(0).unreachable = true;
+  cluster.round();
+  cluster.round();
+  EXPECT_TRUE(has(cluster.event("cluster"), R"("pass": 2, "passes": 4)"));
+  EXPECT_TRUE(has(cluster.store.metrics(), "paddle_job_info"));
+  EXPECT_FALSE(has(cluster.store.metrics(), "paddle_job_running{"));
+  EXPECT_FALSE(has(cluster.store.metrics(), "paddle_job_failed{"));
+}
+
+TEST(ClusterWatch, ASmallerRunHasItsOwnNumbersOfProcesses) {
+  WatchedCluster cluster(2);
+  cluster.start(0, "trainer-0").trainers = 2;
+  cluster.start(1, "trainer-1").trainers = 2;
+  cluster.connect();
+  EXPECT_TRUE(has(cluster.event("cluster"), R"("trainers": 2)"));
+  cluster.fake.node(1).processes.clear();
+  cluster.fake.node(0).processes[0].trainers = 1;
+  cluster.fake.node(0).processes[0].run = 2;
+  cluster.round();
+  EXPECT_TRUE(has(cluster.event("cluster"), R"("trainers": 1)"));
+}
+
 TEST(ClusterWatch, OnlyWhatHasChangedIsSent) {
   WatchedCluster cluster(1);
   cluster.start(0, "trainer-0");
@@ -305,9 +336,10 @@ TEST(ClusterWatch, ALostNodeKeepsWhatItShowed) {
   EXPECT_TRUE(has(cluster.event("job"), R"("unreachable": ["n-0", "n-1"])"));
   EXPECT_TRUE(has(cluster.event("job"), R"("now": {"state": "node n-0 does not answer")"));
   EXPECT_TRUE(has(cluster.event("cluster"), R"("job": "j", "state": "unknown")"));
+  cluster.watch.wait_for_connections();
   for (remote::FakeNode& node : cluster.fake.nodes) node.unreachable = false;
   cluster.file(1, "jobs/j/node_1/metrics-1.jsonl") += train_line(20, 2.25);
-  for (int i = 0; i < 2; ++i) {  // first, an attempt of before may end
+  for (int i = 0; i < 2; ++i) {  // the first one ends the attempts that have failed
     cluster.fake.clock.time += std::chrono::minutes(2);
     cluster.connect();
   }

@@ -195,6 +195,19 @@ TEST(LiveCluster, StopsAJobAtOnce) {
   EXPECT_TRUE(nodes.watched.fake.node(0).processes[0].stop_ordered);
 }
 
+TEST(LiveCluster, AStopThatDoesNotReachAllProcessesIsNoSuccess) {
+  LiveNodes nodes(1);
+  remote::ProcessStatus& status = nodes.watched.start(0, "trainer-0");
+  status.trainers = 2;  // no node of the cluster has the other one
+  status.progress->batch = 40;
+  nodes.begin();
+  const auto stopped = nodes.change("j", "", Change::kStopNow);
+  ASSERT_FALSE(stopped);
+  EXPECT_NE(stopped.error().message.find("trainer-1"), std::string::npos)
+      << stopped.error().message;
+  EXPECT_TRUE(nodes.watched.fake.node(0).processes[0].stop_ordered);
+}
+
 TEST(LiveCluster, RestartsAProcessAsTheCommandDoes) {
   LiveNodes nodes(1);
   nodes.watched.start(0, "trainer-0");

@@ -130,6 +130,25 @@ TEST(LogTail, MemoryIsBounded) {
   EXPECT_TRUE(node.part({})->text.ends_with("line 299999\n"));
 }
 
+TEST(LogTail, AFirstReadThatFailedLeavesNothingBehind) {
+  Node node;
+  for (int i = 0; i < 100'000; ++i) node.log() += "line " + std::to_string(i) + "\n";
+  std::string whole = node.log();
+  node.fake.on_read_file = [&](remote::FakeNode& fake) {
+    if (++node.reads == 3) fake.files.erase(kPath);  // after its size and the first chunk
+  };
+  ASSERT_FALSE(node.part({}));
+  for (int i = 0; i < 100'000; ++i) whole += "more " + std::to_string(i) + "\n";
+  node.log() = whole;
+  const auto end = node.part({});
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->text, whole.substr(end->offset));
+  const std::uint64_t earlier = end->offset - 200'000;
+  const auto part = node.part(earlier);
+  ASSERT_TRUE(part);
+  EXPECT_EQ(part->text, whole.substr(earlier, part->text.size()));
+}
+
 TEST(LogTail, AMissingFileIsAnError) {
   Node node;
   EXPECT_FALSE(node.part({}));
