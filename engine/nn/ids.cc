@@ -17,6 +17,7 @@ constexpr std::size_t kDigits = std::size_t{1} << kDigitBits;
 constexpr std::uint64_t kSmallIds = std::uint64_t{1} << 20U;
 constexpr unsigned kSeenBits = 17;
 constexpr std::size_t kSeen = std::size_t{1} << kSeenBits;
+constexpr std::uint64_t kMarksPerId = 16;  // to look through so many takes less than sorting an id
 constexpr std::uint64_t kNone = ~std::uint64_t{0};  // an empty place of a hash table
 
 // Radix sort, least significant digit first; skips digits that all ids share.
@@ -58,17 +59,20 @@ void TableReads::sort_into(std::vector<std::uint64_t>& ids, ThreadTeam* team) {
   add(own_);
   std::size_t count = 0;
   for (const auto slot : slots_) count += slot.size();
-  if (count < kManyIds) {  // to sort repeats takes less time than to find them
+  if (count < kManyIds && !are_below(std::min(kMarksPerId * count, kSmallIds))) {
+    // To sort repeats takes less time than to find them.
     ids.clear();
     for (const auto slot : slots_) ids.insert(ids.end(), slot.begin(), slot.end());
     sort_unique(ids);
   } else {
-    parts_.resize(team == nullptr ? 1 : team->size());
+    const std::size_t size = team == nullptr || count < kManyIds ? 1 : team->size();
+    parts_.resize(std::max(parts_.size(), size));
+    for (Part& part : parts_) part.clear();
     for_each_part(team, count, [&](std::size_t part, std::size_t parts) {
       find(count * part / parts, count * (part + 1) / parts, parts_[part]);
     });
     // Part i takes the ids of part i + step, until part 0 has all.
-    for (std::size_t step = 1; step < parts_.size(); step *= 2) {
+    for (std::size_t step = 1; step < size; step *= 2) {
       for_each_part(team, count, [&](std::size_t part, std::size_t parts) {
         if (part % (2 * step) != 0 || part + step >= parts) return;
         parts_[part].take(parts_[part + step].ids);
@@ -86,13 +90,20 @@ void TableReads::sort_into(std::vector<std::uint64_t>& ids, ThreadTeam* team) {
   own_.clear();
 }
 
+bool TableReads::are_below(std::uint64_t end) const {
+  std::uint64_t largest = 0;
+  for (const auto slot : slots_) {
+    for (const std::uint64_t id : slot) largest = std::max(largest, id);
+  }
+  return largest < end;
+}
+
 // Small ids, such as those of a dictionary, are marked in an array. Others, such as hashes, go
 // through a hash table: open addressing with linear probing. When it is half full it takes no more,
 // and ids that it does not have stay repeated. These are rare ones, since an id that occurs often
 // occurs early.
 void TableReads::find(std::size_t begin, std::size_t end, Part& part) const {
   part.is_read.resize(kSmallIds);
-  part.ids.clear();
   std::uint8_t* const is_read = part.is_read.data();
   std::uint64_t* seen = nullptr;
   std::uint64_t small_end = 0;

@@ -47,6 +47,10 @@ class TableReads {
  private:
   // The ids in the part of one thread. No two threads write to one line of a cache.
   struct alignas(128) Part {
+    void clear() {
+      small_end = 0;
+      ids.clear();
+    }
     void take(std::span<const std::uint64_t> more);
 
     std::vector<std::uint8_t> is_read;  // 1 for each small id that was read
@@ -55,6 +59,8 @@ class TableReads {
     std::vector<std::uint64_t> ids;
     std::vector<std::uint64_t> merged;
   };
+  // Whether all ids that were added are below `end`.
+  bool are_below(std::uint64_t end) const;
   // Collects the ids of the places [begin, end) of slots_, which lie one after the other.
   void find(std::size_t begin, std::size_t end, Part& part) const;
   // Makes `ids` the small ids of all parts, and clears their marks.

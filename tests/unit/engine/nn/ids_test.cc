@@ -1,6 +1,7 @@
 #include "engine/nn/ids.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -31,31 +32,35 @@ TEST(Ids, AreSortedAndUniqueAndFound) {
   }
 }
 
-// Slots of a few and of many ids; of few and of many distinct ones; of the id that stands for none.
+// Slots of a few and of many ids; of few and of many distinct ones, which are small, or hashes, or
+// near the id that stands for none.
 TEST(Ids, OfSeveralSlotsAreTheSameOnAnyNumberOfThreads) {
-  for (const std::size_t count : {0U, 3U, 5000U, 20000U, 70000U}) {
-    for (const std::uint64_t below : {2U, 300U, 30000U, 0U}) {
+  const auto id_of = [](Rng& rng, std::uint64_t below) {
+    const bool is_small = below % 2 == 1;
+    return below == 0 ? rng.next() : is_small ? rng.below(below) : 0 - rng.below(below);
+  };
+  std::map<std::size_t, TableReads> reads_of;  // each finds its memory of before
+  for (const std::size_t count : {0U, 3U, 5000U, 70000U, 700U, 20000U}) {
+    for (const std::uint64_t below : {2U, 3U, 300U, 301U, 30000U, 30001U, 2000001U, 0U}) {
       Rng rng(count + below);
       std::vector<std::vector<std::uint64_t>> slots(4);
       std::set<std::uint64_t> known;
       for (auto& slot : slots) {
         for (std::size_t i = 0; i < count; ++i) {
-          slot.push_back(below == 0 ? rng.next() : 0 - rng.below(below));
+          slot.push_back(id_of(rng, below));
         }
         slot.resize(slot.size() / (&slot - slots.data() + 1));
         known.insert(slot.begin(), slot.end());
       }
       for (const std::size_t threads : {1U, 2U, 3U, 5U}) {
         ThreadTeam team(threads);
-        TableReads reads;
+        TableReads& reads = reads_of[threads];
         std::vector<std::uint64_t> ids{7};
-        for (int turn = 0; turn < 2; ++turn) {  // the second one finds the memory of the first
-          for (const auto& slot : std::span(slots).subspan(1)) reads.add(slot);
-          reads.own() = slots[0];
-          reads.sort_into(ids, threads == 1 ? nullptr : &team);
-          ASSERT_EQ(ids, std::vector<std::uint64_t>(known.begin(), known.end()))
-              << count << " ids below " << below << ", " << threads << " threads";
-        }
+        for (const auto& slot : std::span(slots).subspan(1)) reads.add(slot);
+        reads.own() = slots[0];
+        reads.sort_into(ids, threads == 1 ? nullptr : &team);
+        ASSERT_EQ(ids, std::vector<std::uint64_t>(known.begin(), known.end()))
+            << count << " ids below " << below << ", " << threads << " threads";
       }
     }
   }
