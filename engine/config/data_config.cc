@@ -432,6 +432,40 @@ void read_split(TomlTable& data, DataConfig& config) {
   }
 }
 
+// The keys of [data] that only some formats have.
+struct FormatKey {
+  std::string_view name;
+  std::vector<std::string_view> formats;
+};
+
+std::span<const FormatKey> format_keys() {
+  static const std::vector<FormatKey> keys{{"ngram", {"ngram"}},
+                                           {"label", {"libsvm", "criteo"}},
+                                           {"labels", {"bow", "libsvm", "criteo"}},
+                                           {"buckets", {"libsvm", "csv", "jsonl", "criteo"}},
+                                           {"columns", {"csv"}},
+                                           {"delimiter", {"csv"}},
+                                           {"header", {"csv"}},
+                                           {"trim", {"csv"}},
+                                           {"slot", {"multislot", "csv", "jsonl", "npz"}}};
+  return keys;
+}
+
+// Refuses the keys of other formats.
+void check_format_keys(TomlTable& data, const std::string& format) {
+  for (const FormatKey& key : format_keys()) {
+    if (!data.has(key.name) || std::ranges::find(key.formats, format) != key.formats.end())
+      continue;
+    const bool is_in_slots = key.name.starts_with("label") && data.has("slot");
+    data.fail(key.name,
+              fmt::format("'{}' is for format = \"{}\"; this job has \"{}\"", key.name,
+                          fmt::join(key.formats, "\" or \""), format),
+              is_in_slots ? "layers and evaluators name the slot of the label; a slot may have "
+                            "'labels'"
+                          : "");
+  }
+}
+
 std::vector<std::string> read_data_program(TomlTable& data, std::string_view key) {
   std::vector<std::string> program = read_program(data, key);
   for (const std::string& argument : program) {
@@ -483,6 +517,7 @@ DataConfig read_data(TomlTable data, const std::string& folder) {
   config.format = data.choice("format", "ngram", row_names(data_formats()));
   data.decides("format");
   find_row(data_formats(), config.format)->read(data, config);
+  check_format_keys(data, config.format);
   read_dictionary(data, folder, config);
   read_split(data, config);
   read_weight(data, config);

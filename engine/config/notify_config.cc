@@ -21,6 +21,12 @@ constexpr std::chrono::seconds kStalledMax = std::chrono::hours(24);
 // The duration at the key, or `fallback`.
 std::chrono::seconds read_seconds(TomlTable& table, const char* key, std::chrono::seconds fallback,
                                   std::chrono::seconds min, std::chrono::seconds max) {
+  constexpr std::string_view kDurations =
+      "write whole numbers of h, m and s, the larger first: \"30s\", \"2m\"";
+  if (table.has(key) && !table.is_string(key)) {
+    table.fail(key, fmt::format("'{}' must be a string with a unit", key), kDurations);
+    return fallback;
+  }
   const std::string text = table.string(key);
   if (!table.is_string(key)) return fallback;
   const auto parsed = parse_duration(text);
@@ -28,7 +34,7 @@ std::chrono::seconds read_seconds(TomlTable& table, const char* key, std::chrono
   table.fail(key,
              fmt::format("'{}' is '{}', but must be from {} s to {} s", key, text, min.count(),
                          max.count()),
-             "write whole numbers of h, m and s, the larger first: \"30s\", \"2m\"");
+             kDurations);
   return fallback;
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <sstream>
 #include <tuple>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
@@ -252,12 +253,13 @@ std::string section_at(std::string_view text, std::size_t line) {
   return section;
 }
 
-// "train" for "--set train.passes=3"; "" for other text.
+// "train" for "--set train.passes=3"; "" for other text, and for a key outside of all tables.
 std::string section_set_by(std::string_view source) {
   constexpr std::string_view kSet = "--set ";
   if (!source.starts_with(kSet)) return "";
   source.remove_prefix(kSet.size());
-  return std::string(source.substr(0, source.find_first_of(".=")));
+  const std::size_t end = source.find_first_of(".=");
+  return end != source.npos && source[end] == '.' ? std::string(source.substr(0, end)) : "";
 }
 
 // The override `name=say "hi"` with its value as a TOML string: name="say \"hi\"".
@@ -323,7 +325,8 @@ struct TomlDocument {
   std::deque<toml::table> absent;  // placeholders for absent tables that were looked up
   std::deque<OpenTable> open;
   std::unordered_map<const toml::table*, std::size_t> places;  // of tables in `open`
-  std::set<std::string, std::less<>> words;  // storage that OpenTable::known points to
+  std::set<std::string, std::less<>> words;        // storage that OpenTable::known points to
+  std::set<std::string, std::less<>> lists_below;  // "data.slot": lists in a table that were read
   std::vector<Mistake> mistakes;
   std::optional<Location> reported_first;  // a mistake there comes before all others
 
@@ -341,6 +344,8 @@ struct TomlDocument {
   // Marks the key as looked up.
   void know(OpenTable& in, std::string_view key);
   void add_wrong_type(const toml::node& found, std::string_view key, std::string_view wanted);
+  // Whether --set has made a table of the list [[name]], which is a mistake.
+  bool refuse_set_of_list(const toml::node* found, std::string_view list);
   // Adds the first unknown key in the order of verdict().
   void add_unknown_key();
   // Returns the first mistake. Absent keys come last, because a misspelt key is absent too.
@@ -509,6 +514,15 @@ void TomlDocument::add_wrong_type(const toml::node& found, std::string_view key,
         std::move(hint), false, true});
 }
 
+bool TomlDocument::refuse_set_of_list(const toml::node* found, std::string_view list) {
+  if (found == nullptr || !found->is_table()) return false;
+  const Location location = locate(found->source());
+  if (!location.name.starts_with("--set ")) return false;
+  keep({location, fmt::format("--set cannot change [[{}]]", list), "change it in " + name, false,
+        true});
+  return true;
+}
+
 std::string TomlDocument::place_of(const toml::source_region& region) const {
   const Location found = locate(region);
   const bool has_line = found.name == name && found.at.line > 0;
@@ -520,7 +534,9 @@ std::string TomlDocument::page_of(const Location& location) const {
   const std::string section =
       location.name == name ? section_at(text, location.at.line) : section_set_by(location.name);
   const bool known = !open.empty() && open.front().knows(outermost(section));
-  return "see " + page + (known ? "#" + anchor_of(section) : "");
+  // Pages have a heading for a section, and for a list in it, but for no table below these.
+  const bool is_list = lists_below.contains(section);
+  return "see " + page + (known ? "#" + anchor_of(is_list ? section : outermost(section)) : "");
 }
 
 Error TomlDocument::error(Mistake mistake) const {
@@ -679,9 +695,11 @@ template <class T>
 T checked(TomlDocument& document, const toml::node& node, std::string_view key, T value, T fallback,
           T min, T max) {
   if (value >= min && value <= max) return value;
-  const std::string range = max == std::numeric_limits<T>::max()
-                                ? fmt::format("at least {}", min)
-                                : fmt::format("from {} to {}", min, max);
+  bool has_no_max = max == std::numeric_limits<T>::max();
+  if constexpr (std::is_floating_point_v<T>)  // the largest float only matters to larger values
+    has_no_max = has_no_max || (value < min && max == T{std::numeric_limits<float>::max()});
+  const std::string range =
+      has_no_max ? fmt::format("at least {}", min) : fmt::format("from {} to {}", min, max);
   document.add(node.source(), fmt::format("'{}' is {}, but must be {}", key, value, range));
   return fallback;
 }
@@ -837,8 +855,15 @@ TomlTable TomlTable::table(std::string_view key) {
 }
 
 std::vector<TomlTable> TomlTable::tables(std::string_view key, std::size_t at_most) {
+  const std::string& in = document_->open[index_].name;
+  const std::string name = in.empty() ? std::string(key) : fmt::format("{}.{}", in, key);
+  if (!in.empty()) document_->lists_below.insert(name);
   const std::string wanted = fmt::format("an array of tables, [[{}]]", key);
   std::vector<TomlTable> found;
+  if (document_->refuse_set_of_list(document_->open[index_].table->get(key), name)) {
+    document_->know(document_->open[index_], key);
+    return found;
+  }
   auto* const array = look_up_as<toml::array>(*document_, index_, key, wanted);
   if (array == nullptr) return found;
   if (array->size() > at_most) {

@@ -131,12 +131,16 @@ void read_end(TomlTable& table, const JobConfig& job, TrainConfig& train) {
                  "write a figure, one of >=, >, <= and <, and a number: \"auc >= 0.8\"");
     }
   }
+  constexpr std::string_view kDurations =
+      "write whole numbers of d, h, m and s, the larger first: \"2h\", \"1h30m\", \"90s\"";
+  if (table.has("time_max") && !table.is_string("time_max"))
+    return table.fail("time_max", "'time_max' must be a string with a unit", kDurations);
   const std::string time_max = table.string("time_max");
   if (!table.is_string("time_max")) return;
   train.time_max = parse_duration(time_max);
   if (!train.time_max) {
     table.fail("time_max", fmt::format("'time_max' is '{}', which is not a duration", time_max),
-               "write whole numbers of d, h, m and s, the larger first: \"2h\", \"1h30m\"");
+               kDurations);
   } else if (!job.has_network()) {
     table.fail("time_max", "'time_max' needs a network of [[layer]]",
                "the program of [trainer] command decides when training ends");

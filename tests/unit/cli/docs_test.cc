@@ -9,11 +9,15 @@
 #include <gtest/gtest.h>
 
 #include "base/fd.h"
+#include "cli/cluster/cluster_file.h"
+#include "cli/sweep/sweep_file.h"
 #include "cli/watch/metrics_line.h"
+#include "engine/config/job_config.h"
 #include "engine/config/layer_keys.h"
 #include "engine/math/optimizer.h"
 #include "engine/math/schedule.h"
 #include "proto/command_order.h"
+#include "tests/support/temporary_folder.h"
 
 namespace paddle::cli {
 namespace {
@@ -184,6 +188,54 @@ TEST(Docs, LinksLeadToFilesAndHeadingsThatAreThere) {
           << page << " links to " << link;
     }
   }
+}
+
+// The error's hint leads to a page, and to a heading on it: "see docs/job.md#train". False without
+// such a hint.
+bool check_page_in_hint(const Error& error) {
+  static const std::regex see(R"re(^see (docs/\w+\.md)(?:#(\S+))?$)re");
+  std::smatch found;
+  if (!std::regex_match(error.hint, found, see)) return false;
+  EXPECT_TRUE(std::filesystem::exists(kSource + found[1].str())) << error.hint;
+  if (!found[2].matched) return false;
+  EXPECT_TRUE(anchors_of(text_of(found[1])).contains(found[2])) << error.message << error.hint;
+  return true;
+}
+
+// An unknown key in each table of each file, and in a table below it.
+TEST(Docs, HintsOfReadersLeadToHeadingsThatAreThere) {
+  const test::TemporaryFolder folder;
+  Words sections;
+  for (const char* room : {"engine/config", "cli/cluster", "cli/sweep"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(kSource + std::string(room))) {
+      const std::string file = std::string(room) + "/" + entry.path().filename().string();
+      sections.merge(matches(text_of(file), R"re(\.tables?\("(\w+)")re"));
+    }
+  }
+  EXPECT_TRUE(sections.contains("place") && sections.contains("parameter"));
+  Words names = sections;
+  for (const std::string& outer : sections)
+    for (const std::string& inner : sections) names.insert(outer + "." + inner);
+  int followed = 0;
+  const std::string good = folder.write("good/job.toml", "");
+  for (const std::string& name : names) {
+    const std::string list = fmt::format("[[{}]]\noops = 1\n", name);
+    for (const std::string& text : {list, fmt::format("[{}]\noops = 1\n", name)}) {
+      const auto job = config::read_job(folder.write("job.toml", text));
+      const auto cluster = parse_cluster(text, "cluster.toml");
+      const auto sweep = parse_sweep(text, "sweep.toml");
+      for (const Error& error : {job.error(), cluster.error(), sweep.error()})
+        followed += static_cast<int>(check_page_in_hint(error));
+    }
+    for (const std::string& set : {name + "=3", name + ".oops=1"}) {
+      const auto job = config::read_job(good, {set});
+      ASSERT_FALSE(job);
+      followed += static_cast<int>(check_page_in_hint(job.error()));
+    }
+  }
+  for (const char* const set : {"name=3", "seed=-1"})
+    EXPECT_FALSE(check_page_in_hint(config::read_job(good, {set}).error())) << set;
+  EXPECT_GT(followed, 50);
 }
 
 // Rows "| work | peer | 1.38 |" of the README's table.

@@ -205,7 +205,9 @@ TEST_F(DataConfigTest, BucketsAreTheModulusOfIds) {
   }
   EXPECT_EQ(mistake("format = 'libsvm'\nbuckets = -1"),
             "job.toml:4:11: 'buckets' is -1, but must be at least 0");
-  EXPECT_EQ(mistake("format = 'bow'\nbuckets = 5"), "job.toml:4:1: unknown key 'buckets'");
+  EXPECT_EQ(mistake("format = 'bow'\nbuckets = 5"),
+            "job.toml:4:11: 'buckets' is for format = \"libsvm\" or \"csv\" or \"jsonl\" or "
+            "\"criteo\"; this job has \"bow\"");
 }
 
 TEST_F(DataConfigTest, NamesValuesOutOfRange) {
@@ -268,7 +270,8 @@ TEST_F(DataConfigTest, NamesMistakes) {
   EXPECT_EQ(mistake("format = 'csv'"), "job.toml:1:1: format 'csv' has no 'columns'");
   EXPECT_EQ(mistake("format = 'libsvm'\nlabel = 'text'"),
             "job.toml:4:9: 'label' is 'text', but must be one of 'id', 'float'");
-  EXPECT_EQ(mistake("format = 'libsvm'\nngram = 3"), "job.toml:4:1: unknown key 'ngram'");
+  EXPECT_EQ(mistake("format = 'libsvm'\nngram = 3"),
+            "job.toml:4:9: 'ngram' is for format = \"ngram\"; this job has \"libsvm\"");
   EXPECT_EQ(mistake("format = 'csv'\ncolumns = ['a', 'a']\nslot = [{name = 'a', type = 'id'}]"),
             "job.toml:4:11: the column 'a' is named twice");
   EXPECT_EQ(mistake("format = 'csv'\ncolumns = ['a']\nslot = [{name = 'b', type = 'id'}]"),
@@ -313,8 +316,9 @@ TEST_F(DataConfigTest, FormatsWithALabelOfTheirOwnHaveLabelsToo) {
   }
   EXPECT_EQ(mistake("format = 'libsvm'\nlabel = 'float'\nlabels = ['a']"),
             "job.toml:5:10: 'labels' cannot be combined with label = \"float\"");
-  EXPECT_NE(mistake("format = 'ngram'\ndictionary = 'words'\nlabels = ['a']").find("unknown key"),
-            std::string::npos);
+  EXPECT_NE(
+      mistake("format = 'ngram'\ndictionary = 'words'\nlabels = ['a']").find("'labels' is for"),
+      std::string::npos);
 }
 
 TEST_F(DataConfigTest, OnlyCsvTrims) {
@@ -322,7 +326,7 @@ TEST_F(DataConfigTest, OnlyCsvTrims) {
   EXPECT_TRUE(read(csv).trim);
   EXPECT_FALSE(read(csv + "trim = false").trim);
   EXPECT_EQ(mistake_, "none");
-  EXPECT_NE(mistake("format = 'libsvm'\ntrim = false").find("unknown key"), std::string::npos);
+  EXPECT_NE(mistake("format = 'libsvm'\ntrim = false").find("'trim' is for"), std::string::npos);
 }
 
 }  // namespace

@@ -48,6 +48,8 @@ TEST_F(JobConfigTest, MistakesInNotifyNameTheirLine) {
   EXPECT_NE(with("on = [\"done\"]").find("[notify] has no 'command'"), std::string::npos);
   EXPECT_EQ(with("command = [\"x\"]\ntimeout = \"6m\""),
             "job.toml:35:11: 'timeout' is '6m', but must be from 1 s to 300 s");
+  EXPECT_EQ(with("command = [\"x\"]\ntimeout = 10"),
+            "job.toml:35:11: 'timeout' must be a string with a unit");
   EXPECT_EQ(with("command = [\"x\"]\nstalled_after = \"9s\""),
             "job.toml:35:17: 'stalled_after' is '9s', but must be from 10 s to 86400 s");
   EXPECT_EQ(with("command = [\"x\"]\non = [\"best\"]"),

@@ -356,6 +356,30 @@ TEST(TomlReader, OverridesReplaceValuesAndAreNamedInMistakes) {
             "--set =3: not of the form key=value");
 }
 
+TEST(TomlReader, AnOverrideCannotChangeAList) {
+  TomlTable root = parse("[[layer]]\nsize = 3\n[[data.slot]]\n", {"layer.size=4"});
+  EXPECT_TRUE(root.tables("layer").empty());
+  root.table("data").tables("slot");
+  const Status status = root.finish();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message, "--set layer.size=4: --set cannot change [[layer]]");
+  EXPECT_EQ(status.error().hint, "change it in job.toml");
+  TomlTable below = parse("", {"data.slot.type=id"});
+  below.table("data").tables("slot");
+  EXPECT_EQ(first_mistake(below), "--set data.slot.type=id: --set cannot change [[data.slot]]");
+}
+
+TEST(TomlReader, ABoundThatOnlyTheTypeSetsIsNotShown) {
+  constexpr double kMax = std::numeric_limits<float>::max();
+  TomlTable low = parse("rate = -1.0\n");
+  low.number("rate", 1, 0, kMax);
+  EXPECT_TRUE(first_mistake(low).starts_with("job.toml:1:8: 'rate' is -1, but must be at least 0"));
+  TomlTable high = parse("rate = 1e39\n");
+  high.number("rate", 1, 0, kMax);
+  EXPECT_TRUE(first_mistake(high).starts_with(
+      "job.toml:1:8: 'rate' is 1e+39, but must be from 0 to 3.4028234"));
+}
+
 std::string refusal(const std::string& text) {
   const auto table = TomlTable::parse(text, "job.toml");
   return table ? "none" : table.error().message.substr(0, table.error().message.find('\n'));
