@@ -230,10 +230,10 @@ Result<OwnStatistics> own_statistics(const trainer::TrainOptions& options,
                              "--set=data.statistics=FILE to each trainer",
                              options.config, inference::kStatisticsFile)};
   }
+  // Makes the folder; one that this training may not use is an error before the data is read.
+  if (!options.from_scratch) PADDLE_TRY_STATUS(trainer::prepare_save_folder(options));
   PADDLE_TRY(OwnStatistics found, statistics_of_snapshot(options));
   if (!found.path.empty()) return found;
-  // A folder that this training may not use is an error before the data is read.
-  if (!options.from_scratch) PADDLE_TRY_STATUS(trainer::prepare_save_folder(options));
   PADDLE_TRY(const data::Statistics observed,
              data::observe_training(job, config::folder_of(options.config), 0, 1));
   PADDLE_TRY(const config::DataStatistics result, observed.result());

@@ -162,8 +162,10 @@ std::string EarlyStop::explain(EndReason reason) const {
   const std::string than =
       pass ? fmt::format("{:.6g}, that of {},", *value_of(*test, best_figure_), pass_words(*pass))
            : std::string("the best one");
-  return fmt::format("{} was worse than {} in {} passes in a row (train.stop_after_worse)",
-                     best_figure_, than, worse_max_);
+  const std::string passes =
+      worse_max_ == 1 ? "the last pass" : fmt::format("the last {} passes", worse_max_);
+  return fmt::format("{} was worse than {} in {} (train.stop_after_worse)", best_figure_, than,
+                     passes);
 }
 
 // The files TESTS and BEST, and the tally of a decision.

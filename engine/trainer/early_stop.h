@@ -54,7 +54,7 @@ class EarlyStop {
       const std::function<bool(std::uint32_t pass)>& is_candidate) const;
   // The best of all passes, with only the figure that is compared; empty as best() is.
   std::optional<PassTest> best_value() const;
-  // For the log: "auc was worse than 0.81, that of pass-00003, in 2 passes in a row
+  // For the log: "auc was worse than 0.81, that of pass-00003, in the last 2 passes
   // (train.stop_after_worse)".
   std::string explain(EndReason reason) const;
 

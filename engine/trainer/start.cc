@@ -118,7 +118,10 @@ void continue_from_servers(const client::ParameterClient& client, LoopOptions& l
   loop.repeats_pass_end =
       progress.passes > progress.passes_loaded && progress.batches == 0 && !progress.is_within_pass;
   if (progress.passes >= loop.train.passes) {
-    log_info("all {} passes are done", loop.train.passes);
+    const std::uint32_t passes = loop.train.passes;
+    log_info("{}", passes == 0   ? "there is no pass to train: train.passes is 0"
+                   : passes == 1 ? "its pass is done"
+                                 : fmt::format("all {} passes are done", passes));
   } else if (progress.passes + progress.batches > 0) {
     log_info("continuing in {}, after batch {}", pass_words(progress.passes), progress.batches);
   }

@@ -110,13 +110,15 @@ TEST(EarlyStop, CountsOnFromTestsThatItIsGiven) {
 TEST(EarlyStop, SaysWhy) {
   EarlyStop stop(rules("auc", 2, "auc >= 0.9"), kFigures);
   EXPECT_EQ(stop.explain(EndReason::kWorse),
-            "auc was worse than the best one in 2 passes in a row (train.stop_after_worse)");
+            "auc was worse than the best one in the last 2 passes (train.stop_after_worse)");
   stop.add(test(4, 0, 0.8125));
   stop.add(test(5, 0, 0.75));
   EXPECT_EQ(stop.explain(EndReason::kWorse),
-            "auc was worse than 0.8125, that of pass 5 (pass-00004), in 2 passes in a row "
+            "auc was worse than 0.8125, that of pass 5 (pass-00004), in the last 2 passes "
             "(train.stop_after_worse)");
   EXPECT_EQ(stop.explain(EndReason::kReached), "train.stop_when = 'auc >= 0.9' is fulfilled");
+  EXPECT_EQ(EarlyStop(rules("auc", 1, ""), kFigures).explain(EndReason::kWorse),
+            "auc was worse than the best one in the last pass (train.stop_after_worse)");
 }
 
 TEST(EarlyStop, AnUnknownFigureIsRefusedWithThoseThatThereAre) {

@@ -69,8 +69,7 @@ TEST_F(LoopDecide, EndsAfterWorsePassesAndKeepsTheBest) {
   EXPECT_EQ(best(), "pass-00001\n");
   EXPECT_EQ(tests(), "0 1 2 3");
   EXPECT_NE(log.find("training ends with pass 4 (pass-00003): rmse was worse than 0, that of pass "
-                     "2 (pass-00001), in 2 "
-                     "passes in a row (train.stop_after_worse)"),
+                     "2 (pass-00001), in the last 2 passes (train.stop_after_worse)"),
             std::string::npos)
       << log;
 }
