@@ -332,11 +332,11 @@ Error stop_after(Context& context, ClusterSession& session, const std::string& j
   }
   if (!stopped) {
     error.message += "\nsome processes could not be stopped: " + stopped.error().message;
-    error.hint = "run: paddlectl stop, or paddlectl teardown";
+    error.hint = fmt::format("run: paddlectl stop --job {}, or paddlectl teardown", job);
     if (error.code == Errc::kInterrupted) error.code = Errc::kFailed;
   } else if (error.code == Errc::kInterrupted) {
     error.message = fmt::format(
-        "interrupted: {} is stopped; fetch its logs and snapshots with paddlectl fetch", job);
+        "interrupted: {0} is stopped; fetch its logs and snapshots with paddlectl fetch {0}", job);
   } else {
     if (!error.hint.empty()) ways.insert(ways.begin(), error.hint);
     error.hint = fmt::format("{}", fmt::join(ways, "; "));

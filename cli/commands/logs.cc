@@ -28,7 +28,7 @@ Error nothing_chosen(const std::string& job, const LogChoice& choice) {
   if (choice.previous) {
     return {Errc::kUsage,
             fmt::format("job {} has no earlier logs: each of its processes was started once", job),
-            "see its logs without --previous: paddlectl logs"};
+            "see its logs without --previous: paddlectl logs --job " + job};
   }
   return {
       Errc::kUsage,

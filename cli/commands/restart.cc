@@ -41,7 +41,9 @@ OptionList restart_options(RestartOptions& options) {
   return {cluster_option(options.target.cluster),
           on_option(options.target.on),
           job_option(options.target),
-          {"job", "the job, or one process of it like trainer-2; default: all of the latest job",
+          {"job",
+           "the job, or one process of it like trainer-2, which may run only in a job with "
+           "--restarts; default: all of the latest job",
            &options.words, "JOB"}};
 }
 
@@ -85,8 +87,9 @@ Status run_restart(Context& context, const RestartOptions& asked) {
   PADDLE_TRY_STATUS(restart_all(context, session, job));
   context.console.result(
       Json::object({{"job", job}, {"state", "running"}}),
-      fmt::format(
-          "{} runs again, from its last snapshot if it has one; follow it: paddlectl attach", job));
+      fmt::format("{0} runs again, from its last snapshot if it has one; follow it: paddlectl "
+                  "attach {0}",
+                  job));
   return {};
 }
 

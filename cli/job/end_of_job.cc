@@ -95,10 +95,10 @@ std::optional<bool> ended(const std::vector<ProcessOnNode>& processes) {
 class StopWait {
  public:
   // remedy: text that names the command that ends the job immediately; "" if it was printed before.
-  StopWait(Context& context, std::string job, std::string_view remedy)
+  StopWait(Context& context, std::string job, std::string remedy)
       : context_(context),
         job_(std::move(job)),
-        remedy_(remedy),
+        remedy_(std::move(remedy)),
         begun_at_(context.clock.now()),
         moved_at_(begun_at_) {}
 
@@ -153,7 +153,7 @@ class StopWait {
 
   Context& context_;
   std::string job_;
-  std::string_view remedy_;
+  std::string remedy_;
   TimePoint begun_at_, moved_at_;
   std::string mark_, told_;
 };
@@ -666,7 +666,8 @@ Status ask_job_to_stop(ClusterSession& session, const std::string& job) {
 
 Status wait_for_trainers(Context& context, ClusterSession& session, const std::string& job) {
   const InterruptsAnswered answered(context);
-  StopWait stop_wait(context, job, "; paddlectl stop --now ends it immediately");
+  StopWait stop_wait(context, job,
+                     fmt::format("; paddlectl stop --now {} ends it immediately", job));
   for (;;) {
     const auto processes = session.processes(job);
     if (std::ranges::none_of(processes, is_running_trainer) || waits_in_vain(processes)) return {};

@@ -124,9 +124,10 @@ Result<Claimed> claim_job(Context& context, ClusterSession& session, const std::
       return Error{Errc::kInterrupted, "no longer waiting: " + describe(holder, job), ""};
     }
     if (std::string text = describe(holder, job); text != shown) {
+      const bool is_stop = terms.command == JobCommand::kStop;
       context.console.note(fmt::format(
           "{}: waiting for {} end{}", text, order == Order::kJoin ? "the same" : "its",
-          terms.command == JobCommand::kStop ? "; paddlectl stop --now ends it immediately" : ""));
+          is_stop ? fmt::format("; paddlectl stop --now {} ends it immediately", job) : ""));
       shown = std::move(text);
     }
     context.pause(kLookPeriod);

@@ -70,7 +70,7 @@ Result<std::string> restart_process(Context& context, ClusterSession& session,
       std::ranges::find(processes, name, [](const ProcessOnNode& p) { return p.status.name; });
   if (found == processes.end()) {
     return Error{Errc::kUsage, fmt::format("job {} has no process '{}'", job, name),
-                 "see its processes: paddlectl status"};
+                 "see its processes: paddlectl status --job " + job};
   }
   Member& member = session.members()[found->member];
   const auto runs = [](const ProcessOnNode& p) { return is_running(p.status); };

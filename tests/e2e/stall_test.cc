@@ -166,7 +166,8 @@ TEST_F(StallTest, ATrainerThatHangsIsNamedEverywhereAndStopIsBounded) {
   EXPECT_TRUE(contains(TemporaryFolder::read(cluster.folder() / "output/job/report.html"),
                        "\"state\": \"stalled "));
   Process stop = cluster.start({"stop"});
-  EXPECT_TRUE(stop.prints("waiting for trainer-1, which is stalled; paddlectl stop --now ends it"))
+  EXPECT_TRUE(
+      stop.prints("waiting for trainer-1, which is stalled; paddlectl stop --now job ends it"))
       << stop.output();
   let_go_on();
   EXPECT_EQ(stop.wait(), 0) << stop.output();

@@ -323,7 +323,8 @@ Status restart_processes(const Root& root, const wire::agent::RestartRequest& re
     }
     if (record->spec.restarts() == 0) {
       return Error{Errc::kUsage, name + " is running, and ending it would end the job",
-                   "start jobs with --restarts, or restart the whole job: paddlectl restart"};
+                   "start jobs with --restarts, or restart the whole job: paddlectl restart " +
+                       request.job()};
     }
     PADDLE_TRY(const SafePath folder, process_folder(request.job(), name));
     PADDLE_TRY_STATUS(write_restart_order(root, folder, record->pid.incarnation()));

@@ -18,7 +18,8 @@ TEST_F(CommandsTest, StatusLogsStopAndTeardownOfARunningJob) {
   EXPECT_TRUE(err_has("jobs here: job1"));
   nodes_[0].asked_exit = -1;
   EXPECT_EQ(run({"stop"}), 1);
-  EXPECT_TRUE(err_has("waiting for trainer-0 to save; paddlectl stop --now ends it immediately"))
+  EXPECT_TRUE(
+      err_has("waiting for trainer-0 to save; paddlectl stop --now job1 ends it immediately"))
       << err_.str();
   EXPECT_TRUE(
       err_has("error: job1 was asked to stop 600 s ago and still runs\n"

@@ -504,8 +504,8 @@ TEST_F(StopWaitTest, SaysWhomItWaitsForAndGivesUpWhenNothingMoves) {
       << waited.error().message;
   EXPECT_EQ(waited.error().hint, "end it immediately: paddlectl stop --now --job j");
   EXPECT_TRUE(err().starts_with(
-      "waiting for trainer-0, trainer-1 to save; paddlectl stop --now ends it immediately\n"
-      "waiting for trainer-1, which is stalled; paddlectl stop --now ends it immediately\n"))
+      "waiting for trainer-0, trainer-1 to save; paddlectl stop --now j ends it immediately\n"
+      "waiting for trainer-1, which is stalled; paddlectl stop --now j ends it immediately\n"))
       << err();
 }
 

@@ -37,7 +37,7 @@ TEST_F(JobClaimTest, AStopWaitsForARestartAndJoinsAStop) {
   EXPECT_TRUE(after_restart->has_waited && !after_restart->is_joined);
   EXPECT_TRUE(
       says("paddlectl restart of bob@desk, pid 7, restarts j: waiting for its end; paddlectl "
-           "stop --now ends it immediately\n"))
+           "stop --now j ends it immediately\n"))
       << fake_.err.str();
   release_claim(session_, "j");
   let_others_have(JobCommand::kStop, {0, 1}, 3);

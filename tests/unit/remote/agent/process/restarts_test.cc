@@ -84,6 +84,18 @@ TEST_F(AgentTest, AProcessThatFailsIsStartedAgainAsOftenAsItMay) {
   EXPECT_FALSE(agent->restart("job-1", {"q"}));
 }
 
+TEST_F(AgentTest, OneThatRunsWithoutRestartsIsNotRestartedAlone) {
+  const auto agent = connect_agent();
+  push_script(*agent, "waits", "#!/bin/sh\nexec sleep 100\n");
+  ASSERT_TRUE(agent->start(script("waits", "p")));
+  ASSERT_TRUE(agent->claim_job({"job-1", {JobCommand::kRestartProcess}}));
+  const Status refused = agent->restart("job-1", {"p"});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kUsage);
+  EXPECT_EQ(refused.error().hint,
+            "start jobs with --restarts, or restart the whole job: paddlectl restart job-1");
+}
+
 TEST_F(AgentTest, ARestartByHandIsNoFailureOfTheProcess) {
   const auto agent = connect_agent();
   push_script(*agent, "waits", "#!/bin/sh\necho \"run $1\"\nexec sleep 100\n");
