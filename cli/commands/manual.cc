@@ -56,11 +56,10 @@ struct VersionOptions {
 };
 
 OptionList version_options(VersionOptions& options) {
-  return {
-      {"--libraries",
-       "print each library that it contains, with its version, and each that it shares with this "
-       "machine",
-       &options.libraries}};
+  return {{"--libraries",
+           "print each library that paddlectl contains, with its version, and each of this machine "
+           "that it uses",
+           &options.libraries}};
 }
 
 Status run_version(Context& context, const VersionOptions& options) {

@@ -48,11 +48,11 @@ OptionWords words_of(const Option& option) {
   words.value = value_of(option);
   words.choices = option.choices;
   words.kind = kind_of(words.value);
-  words.completes = !option.choices.empty() ? Completes::kChoice
-                    : words.value == "FILE" ? Completes::kFile
-                    : words.value == "DIR"  ? Completes::kFolder
-                    : words.kind.empty()    ? Completes::kNothing
-                                            : Completes::kDynamic;
+  words.completes = !option.choices.empty()          ? Completes::kChoice
+                    : words.value == "FILE"          ? Completes::kFile
+                    : words.value.starts_with("DIR") ? Completes::kFolder
+                    : words.kind.empty()             ? Completes::kNothing
+                                                     : Completes::kDynamic;
   return words;
 }
 

@@ -247,8 +247,9 @@ Status say_detached(Context& context, const std::string& job) {
     return {};
   }
   context.console.result(job);
-  context.console.note(
-      "it keeps running; follow it with `paddlectl attach`, which also fetches the results");
+  context.console.note(fmt::format(
+      "it keeps running; follow it with `paddlectl attach {}`, which also fetches the results",
+      job));
   return {};
 }
 
@@ -321,11 +322,21 @@ void take_settings(const PreviousRun& previous, TrainOptions& options) {
   if (!plan.pservers && before.trainers > 0) plan.pservers = before.pservers;
 }
 
-// kUsage if the command line names no workspace and the last run's workspace was moved, was removed
-// or is not known here.
+Error no_such_job(const Context& context, const std::string& job, const std::string& output) {
+  return {Errc::kUsage,
+          fmt::format("job {} is not on the nodes and not in {}", job, shown_path(context, output)),
+          "list the jobs: paddlectl jobs; or start this one without --resume"};
+}
+
+// kUsage if the job is not known, or if the command line names no workspace and the last run's
+// workspace was moved, was removed or is not known here.
 Status check_last_workspace(const Context& context, const PreviousRun& previous,
-                            const TrainOptions& options) {
+                            const std::string& output, const TrainOptions& options) {
   if (!options.plan.source.workspace.empty() || is_workspace(context.directory)) return {};
+  const bool is_known = previous.settings || previous.trainers > 0;
+  std::error_code ignored;
+  if (!is_known && !std::filesystem::exists(output + "/" + options.job, ignored))
+    return no_such_job(context, options.job, output);
   const std::string last = previous.settings.value_or(JobSettings()).workspace;
   return Error{Errc::kUsage,
                last.empty() ? "no job.toml in " + context.directory
@@ -473,7 +484,7 @@ Result<PreviousRun> take_last_run(Context& context, const std::string& output,
   const std::vector<std::string> typed = options.plan.source.overrides;
   take_settings(previous, options);
   PADDLE_TRY_STATUS(check_programs(previous, typed, options.plan.source.overrides));
-  PADDLE_TRY_STATUS(check_last_workspace(context, previous, options));
+  PADDLE_TRY_STATUS(check_last_workspace(context, previous, output, options));
   PADDLE_TRY_STATUS(take_variables(previous, unset, environment));
   auto chosen = nodes_of_job(context, options.plan.target);
   if (!chosen && names_nodes) return std::move(chosen).error();
@@ -496,12 +507,8 @@ Status run_dry(Context& context, TrainOptions options,
   if (options.resume) {
     PADDLE_TRY(const Destination to, destination(context, options.results));
     PADDLE_TRY(previous, take_last_run(context, to.output, unset, options, environment, nodes));
-    if (!previous.settings && previous.trainers == 0) {
-      return Error{Errc::kUsage,
-                   fmt::format("job {} is not on the nodes and not in {}", options.job,
-                               shown_path(context, to.output)),
-                   "list the jobs: paddlectl jobs; or start this one without --resume"};
-    }
+    if (!previous.settings && previous.trainers == 0)
+      return no_such_job(context, options.job, to.output);
   }
   PADDLE_TRY_STATUS(check_stall_limit(options.stall_restarts_after, options.restarts.value_or(0)));
   const JobSource& source = options.plan.source;
@@ -809,7 +816,8 @@ OptionList train_options(TrainOptions& options) {
         "print the plan like `paddlectl plan`, with --resume that of the resumed job; starts "
         "nothing",
         &options.dry_run},
-       {"--env", "KEY=VALUE for every process of the job, or KEY with its value here (repeatable)",
+       {"--env",
+        "NAME=VALUE for every process of the job, or NAME with its value here (repeatable)",
         &options.environment, "NAME=VALUE"},
        {"--env-file", "a file of such lines; --env takes precedence", &options.environment_file,
         "FILE"},
@@ -829,7 +837,7 @@ OptionList train_options(TrainOptions& options) {
         "start a new training with the parameters of a snapshot: its folder here, or JOB or "
         "JOB:PASS of this cluster, such as JOB:pass-00002 or JOB:best",
         &options.from,
-        "DIR",
+        "DIR|JOB",
         0,
         UINT32_MAX,
         {},

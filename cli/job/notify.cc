@@ -53,6 +53,10 @@ Status check_notify(const config::JobConfig& job, const std::string& folder,
     return config::notify_mistake(folder + "/job.toml", overrides, true, message, hint);
   };
   std::error_code ignored;
+  if (file.starts_with("../")) {
+    return mistake(fmt::format("'{}' is outside the workspace", program),
+                   "copy it into the workspace; or name a program of the nodes by its whole path");
+  }
   if (!std::filesystem::is_regular_file(path, ignored)) {
     return mistake(fmt::format("the workspace has no file '{}'", file),
                    "put it there; or name a program of the nodes without './'");

@@ -90,8 +90,9 @@ Status add_variable(const std::string& item, const std::string& source, Variable
   const auto equals = item.find('=');
   const std::string name = item.substr(0, equals);
   if (!is_variable_name(name) || name.starts_with("PADDLECTL_")) {
-    return Error{Errc::kUsage, fmt::format("{}: '{}' is not KEY=VALUE", source, item),
-                 "a key has letters, digits and '_'; keys that begin with PADDLECTL_ are reserved"};
+    return Error{
+        Errc::kUsage, fmt::format("{}: '{}' is not NAME=VALUE", source, item),
+        "a name has letters, digits and '_'; those that begin with PADDLECTL_ are reserved"};
   }
   const char* const own = ::getenv(name.c_str());
   if (equals == std::string::npos && own == nullptr) {

@@ -33,7 +33,7 @@ std::map<std::string, std::string> trainer_environment(const std::vector<std::st
 std::map<std::string, std::string> network_environment(const std::string& address,
                                                        const std::string& interface);
 
-// Variables from the "KEY=VALUE" items of --env; "KEY" alone gets its value from paddlectl's
+// Variables from the "NAME=VALUE" items of --env; "NAME" alone gets its value from paddlectl's
 // environment. kUsage: any other item, a "KEY" that is not set here, or a PADDLECTL_ key.
 Result<std::map<std::string, std::string>> parse_environment(const std::vector<std::string>& items);
 // parse_environment() for the lines of a file; lines that are blank or begin with '#' are ignored.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/text.h"
 #include "cli/console/console.h"
@@ -123,13 +124,15 @@ std::optional<MetricsLine> parse_metrics(std::string_view line) {
 }
 
 std::string describe(const MetricsLine& line, std::uint64_t passes) {
-  std::string text = fmt::format("{}: {} cost {}", pass_words(line.pass, passes),
-                                 line.kind == "test" ? "held-out" : "training",
-                                 cost_text(line.cost.value_or(std::nan(""))));
-  for (const auto& [name, value] : line.evaluators()) {
-    text += fmt::format(", {} {:.5g}", name, value);
-  }
-  return text + fmt::format(" ({} samples)", line.samples);
+  std::vector<std::string> figures;
+  if (line.cost || line.cost_is_null)
+    figures.push_back("cost " + cost_text(line.cost.value_or(std::nan(""))));
+  for (const auto& [name, value] : line.evaluators())
+    figures.push_back(fmt::format("{} {:.5g}", name, value));
+  const std::string pass = pass_words(line.pass, passes);
+  const std::string_view kind = line.kind == "test" ? "held-out" : "training";
+  if (figures.empty()) return fmt::format("{}: {} {} samples", pass, line.samples, kind);
+  return fmt::format("{}: {} {} ({} samples)", pass, kind, fmt::join(figures, ", "), line.samples);
 }
 
 MetricsLine of_whole_job(MetricsLine pass) {

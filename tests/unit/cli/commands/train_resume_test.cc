@@ -158,6 +158,9 @@ TEST_F(ResumedJob, IsFoundFromAnyFolderAndFromThatOfItsWorkspace) {
   fs::remove_all(folder_ + "/output");
   EXPECT_EQ(run({"train", "--resume", "--name", "job1"}), 2) << "a node names no folder to push";
   EXPECT_TRUE(err_has("no job.toml in")) << err_.str();
+  EXPECT_EQ(run({"train", "--resume", "--name", "nonesuch"}), 2);
+  EXPECT_TRUE(err_has("job nonesuch is not on the nodes and not in output\nhint: list the jobs"))
+      << err_.str();
   ASSERT_EQ(run({"train", "--resume", "--name", "job1", "w"}), 0) << err_.str();
   EXPECT_EQ(setting_of("trainer-0", "train.batch_size"), "3") << "as its nodes know it";
 }

@@ -55,6 +55,8 @@ TEST_F(NotifyTest, TheProgramMustBeAnExecutableFileThatIsPushed) {
   EXPECT_NE(check("bin/tell", ignored).error().message.find("has no file 'bin/tell'"),
             std::string::npos)
       << "a path without ./ is one in the workspace, too";
+  EXPECT_NE(check("../tell", ignored).error().message.find("'../tell' is outside the workspace"),
+            std::string::npos);
   EXPECT_TRUE(check_notify({}, folder_.path(), {}, ignored));
 }
 

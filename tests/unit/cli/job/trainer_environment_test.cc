@@ -79,7 +79,7 @@ TEST(Environment, OfAFileHasALineForEach) {
   EXPECT_EQ(*read, (std::map<std::string, std::string>{{"A", "1"}, {"B", "x y=z"}, {"C", ""}}));
   const auto bad = read_environment_file(folder.write("bad", "A=1\nnot a line\n"));
   ASSERT_FALSE(bad);
-  EXPECT_TRUE(bad.error().message.starts_with(folder / "bad:2: 'not a line' is not KEY=VALUE"));
+  EXPECT_TRUE(bad.error().message.starts_with(folder / "bad:2: 'not a line' is not NAME=VALUE"));
   EXPECT_EQ(read_environment_file(folder / "none").error().code, Errc::kUsage);
 }
 

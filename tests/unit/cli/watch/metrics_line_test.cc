@@ -18,6 +18,9 @@ TEST(Metrics, ReadsWhatTheTrainerWrites) {
             "pass 1 (pass-00000): held-out cost 5, classification_error 0.25, perplexity 148.41 "
             "(10 samples)");
   EXPECT_TRUE(describe(*test, 3).starts_with("pass 1 of 3 (pass-00000): held-out cost 5, "));
+  const auto without = parse_metrics(R"({"kind":"pass","pass":0,"samples":400})");
+  ASSERT_TRUE(without) << "a program of one's own may give no cost";
+  EXPECT_EQ(describe(*without), "pass 1 (pass-00000): 400 training samples");
   const auto diverged = parse_metrics(R"({"kind":"train","pass":1,"batch":7,"cost":null})");
   ASSERT_TRUE(diverged) << "a cost that is no number is news, not noise";
   EXPECT_FALSE(diverged->cost);
@@ -30,6 +33,7 @@ TEST(Metrics, OfAProgramOfOnesOwnKeepItsLinesWhenItDiverges) {
   EXPECT_EQ(nan->batch, 4U);
   EXPECT_FALSE(nan->cost);
   EXPECT_TRUE(nan->cost_is_null);
+  EXPECT_EQ(describe(*nan), "pass 1 (pass-00000): training cost nan (0 samples)");
   const auto auc = parse_metrics(R"({"kind":"test","batch":5,"cost":0.5,"auc":-Infinity})");
   ASSERT_TRUE(auc);
   EXPECT_FALSE(auc->cost_is_null);
