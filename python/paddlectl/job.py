@@ -574,6 +574,7 @@ def join(
     place; other trainers may still be on their way. If the program has no handler of SIGTERM, the
     first SIGTERM asks the job to stop.
     """
+    settings.check_pservers()
     flags = settings.flags()
     if config is not None:
         flags.append(f"--config={config}")

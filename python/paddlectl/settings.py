@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import Dict, List, Optional, Sequence, Union
+
+from .errors import UsageError
 
 _settings: Dict[str, str] = {}
 
@@ -35,6 +38,13 @@ def init(
         "pservers": pservers,
     }
     _settings.update({name: str(value) for name, value in given.items() if value is not None})
+
+
+def check_pservers() -> None:
+    """Refuses to wait for pservers in a job of paddlectl that has none."""
+    is_named = "pservers" in _settings or "PADDLE_INIT_PSERVERS" in os.environ
+    if "PADDLECTL_PROCESS" in os.environ and not is_named:
+        raise UsageError("this job has no pservers", "start it with paddlectl train --pservers 2")
 
 
 def flags() -> List[str]:

@@ -43,6 +43,17 @@ def ends(pid, seconds=10):
     return False
 
 
+def test_a_job_of_paddlectl_without_pservers_is_refused_at_once(fake, monkeypatch):
+    requested = fake()
+    monkeypatch.setenv("PADDLECTL_PROCESS", "/r:job/trainer-0")
+    with pytest.raises(pd.UsageError, match="has no pservers") as refused:
+        pd.join()
+    assert "--pservers" in refused.value.hint
+    assert not requested.exists()
+    monkeypatch.setenv("PADDLE_INIT_PSERVERS", "127.0.0.1")
+    pd.join().close()
+
+
 def test_a_pull_gives_each_different_id_once_in_the_shape_of_the_ids(fake):
     fake()
     with pd.join() as job:
