@@ -41,19 +41,19 @@ Secret::~Secret() {
 Result<Bytes> read_secret_file(const std::string& path, std::size_t bytes_max) {
   // Without O_NONBLOCK, open() would block on a pipe that has no writer.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!fd) return system_error(Errc::kAuth, "open key file " + path);
+  if (!fd) return system_error(Errc::kAuth, "open secret file " + path);
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return system_error(Errc::kAuth, "stat key file " + path);
+  if (::fstat(fd.get(), &info) != 0) return system_error(Errc::kAuth, "stat secret file " + path);
   if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid() || (info.st_mode & 077) != 0) {
     return Error{Errc::kAuth,
-                 "key file " + path + " must be a file that belongs to you and has mode 0600",
+                 "secret file " + path + " must be a file that belongs to you and has mode 0600",
                  "chmod 600 " + path};
   }
   if (static_cast<std::uint64_t>(info.st_size) > bytes_max)
-    return Error{Errc::kAuth, fmt::format("key file {} is longer than {} bytes", path, bytes_max)};
+    return Error{Errc::kAuth, fmt::format("secret file {} is longer than {} bytes", path, bytes_max)};
   Bytes content(static_cast<std::size_t>(info.st_size));
   if (!read_exact(fd.get(), content, TimePoint::max()))
-    return Error{Errc::kAuth, "key file " + path + " got shorter while it was read"};
+    return Error{Errc::kAuth, "secret file " + path + " got shorter while it was read"};
   return content;
 }
 

@@ -31,7 +31,7 @@ class Secret {
   std::array<std::byte, kSecretBytes> bytes_{};
 };
 
-// Reads a key file of at most bytes_max bytes. kAuth: it is too long, or not a regular file that
+// Reads a secret file of at most bytes_max bytes. kAuth: it is too long, or not a regular file that
 // belongs to this user and that no other user may read or write. The caller wipes the content.
 Result<Bytes> read_secret_file(const std::string& path, std::size_t bytes_max);
 

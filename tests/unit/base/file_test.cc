@@ -46,7 +46,7 @@ TEST_F(FileTest, ASecretIsReadOnlyFromAPrivateRegularFile) {
   const auto longer = read_secret_file(key, kSecretBytes - 1);
   ASSERT_FALSE(longer);
   EXPECT_EQ(longer.error().code, Errc::kAuth);
-  EXPECT_EQ(longer.error().message, "key file " + key + " is longer than 31 bytes");
+  EXPECT_EQ(longer.error().message, "secret file " + key + " is longer than 31 bytes");
   EXPECT_FALSE(read_secret_file(path_ + "/missing", kSecretBytes));
   ASSERT_EQ(::mkfifo((path_ + "/pipe").c_str(), 0600), 0);
   EXPECT_FALSE(read_secret_file(path_ + "/pipe", kSecretBytes)) << "and it returned at all";
