@@ -134,6 +134,35 @@ TEST(PythonPage, ItsTenLinesMoveATableToThePservers) {
   EXPECT_FALSE(fs::exists(folder / ".paddlectl")) << "the page leaves files on its nodes";
 }
 
+// The lines for a notebook, with a smaller workspace `clicks`.
+TEST(PythonPage, ItsNotebookTrainsAndFetches) {
+  const TemporaryFolder folder;
+  const std::string path = "PATH=" + fs::path(PADDLECTL_PROGRAM).parent_path().string() + ":" +
+                           fs::path(PADDLE_PROGRAM).parent_path().string() + ":/usr/bin:/bin";
+  if (Process({"/bin/sh", "-c", "python3 -c 'import numpy'"}, folder / "needed", {path}).wait() !=
+      0)
+    GTEST_SKIP() << "there is no numpy";
+  std::string program;
+  for (const Block& block : blocks_of("python.md")) {
+    if (block.section == "From a notebook" && block.kind == "python") program += block.text;
+  }
+  ASSERT_NE(program.find("cluster.toml"), std::string::npos);
+  folder.write("cluster.toml",
+               fmt::format("name = \"notebook\"\nport = {}\n[[node]]\nname = \"node\"\n"
+                           "launcher = \"local\"\ncount = 2\n",
+                           free_ports(4)));
+  folder.write("lines.py", program + "print('costs', len(cost), cost.dtype, folder)\n");
+  folder.write("lines",
+               "set -eu\npaddlectl init --template ctr_dnn clicks\n"
+               "clicks/prepare --examples 60000 --test 2000\npython3 lines.py\n");
+  Process typed({"/usr/bin/env", "-C", folder.path(), "/bin/sh", "lines"}, folder / "typed.txt",
+                {"HOME=" + folder.path(), path, "PYTHONPATH=" PYTHON_FOLDER});
+  ASSERT_EQ(typed.wait(kTutorialDeadline), 0) << typed.output();
+  EXPECT_TRUE(std::regex_search(typed.output(),
+                                std::regex("costs [1-9]\\d* float64 .*/output/clicks-\\d+-\\d+\n")))
+      << typed.output();
+}
+
 TEST(PythonPage, ItsPiecesOfProgramsAreWellFormed) {
   if (!fs::exists("/usr/bin/python3")) GTEST_SKIP() << "there is no python3";
   const TemporaryFolder folder;
