@@ -284,6 +284,29 @@ TEST_F(NotifyJob, EachBetterTestIsReported) {
   EXPECT_LE(with(lines, "{\"event\":\"best\""), 2U) << "one a minute, and the last at the end";
 }
 
+// The supervisor reads what trainer 0 said together with its end.
+TEST_F(NotifyJob, TheBestPassIsReportedByALateSupervisorToo) {
+  train({"--set", "notify.on=[\"best\", \"done\"]", "--set", "train.best=cost", "--set",
+         "train.passes=40"});
+  const pid_t supervisor = find_supervisor("job/trainer-0");
+  ASSERT_GT(supervisor, 0);
+  ASSERT_EQ(::kill(supervisor, SIGSTOP), 0);
+  const auto end = steady_clock::now() + kDeadline;
+  while (steady_clock::now() < end && cluster_.find_engine("--trainer_id=0") != 0) pause();
+  ASSERT_EQ(::kill(supervisor, SIGCONT), 0);
+  std::vector<std::string> lines;
+  while (steady_clock::now() < end && with(lines, "{\"event\":\"done\"") == 0) lines = notices(1);
+  ASSERT_GE(with(lines, "{\"event\":\"best\""), 1U);
+  const auto best_of = [](const std::string& line) {
+    const std::size_t at = line.find("\"best\":{");
+    return at == line.npos ? "" : line.substr(at, line.find('}', at) - at);
+  };
+  std::string best, done;
+  for (const std::string& line : lines)
+    (has(line, "{\"event\":\"best\"") ? best : done) = best_of(line);
+  EXPECT_EQ(best, done) << "the last of them";
+}
+
 // Whatever the command does, the job ends as without it, and teardown finds nothing.
 TEST_F(NotifyJob, ACommandThatMisbehavesHurtsNothing) {
   command("yes & setsid sleep 1000 & sleep 1000");
