@@ -305,10 +305,11 @@ function processMap() {
 const WAIT_ROWS = 24, WAIT_TEXT = 190, LANE = 11, LANES_MAX = 4;
 const beginOf = (text, room) => text.length > room ? text.slice(0, Math.max(0, room - 2)) + '..' : text;
 
-// Rows of the picture: the trainers, and the pservers that somebody waits for.
+// Rows of the picture: all processes of a small job, else the trainers and the pservers that somebody waits for.
 function waitingRows() {
   const awaited = new Set(job.processes.map(process => nowOf(process).waits_for).filter(Boolean));
-  const rows = job.processes.filter(process => isTrainer(process) || awaited.has(process.role));
+  const isSmall = job.processes.length <= WAIT_ROWS;
+  const rows = job.processes.filter(process => isSmall || isTrainer(process) || awaited.has(process.role));
   return rows.length <= WAIT_ROWS ? rows :
     byNeed(rows).toSorted((a, b) => awaited.has(b.role) - awaited.has(a.role)).slice(0, WAIT_ROWS);
 }

@@ -47,12 +47,15 @@ std::string cluster_json(int extra_jobs = 0) {
 
 struct JobOptions {
   int trainers = 3;
+  int pservers = 0;
   int points = 5;  // of each curve
   bool is_running = true;
 };
 
 std::string process_json(int i, const JobOptions& options) {
   // Trainer 1 is slow, and the others wait for it.
+  const std::string role = i < options.trainers ? fmt::format("trainer-{}", i)
+                                                : fmt::format("pserver-{}", i - options.trainers);
   const bool is_slow = i == 1;
   const std::string now = fmt::format(
       R"({{"state":"{}@","is_fault":false,"waits_for":"{}","pass":1,"pass_done":0.5,"batch":{},)"
@@ -61,16 +64,16 @@ std::string process_json(int i, const JobOptions& options) {
       is_slow ? "computes" : "waits for trainer-1", is_slow ? "" : "trainer-1",
       1000 + options.points, is_slow ? 100 : 1000);
   return fmt::format(
-      R"({{"node":"n-{}@","role":"trainer-{}","state":"running@","failed":false,)"
+      R"({{"node":"n-{}@","role":"{}","state":"running@","failed":false,)"
       R"("begun_ms":1700000000000,"started_ms":1700000000000,"ended_ms":{},"memory_bytes":0,)"
       R"("cpu_ms":0,"starts":{},"log":"","arguments":"@","examples":100,"rate":1000,)"
       R"("busy_rate":1000,"slow":{},"now":{}}})",
-      i % 2, i, options.is_running ? 0 : 1700000050000, i == 2 ? 2 : 1, is_slow, now);
+      i % 2, role, options.is_running ? 0 : 1700000050000, i == 2 ? 2 : 1, is_slow, now);
 }
 
 std::string job_json_text(const JobOptions& options = {}) {
   std::string processes, points;
-  for (int i = 0; i < options.trainers; ++i)
+  for (int i = 0; i < options.trainers + options.pservers; ++i)
     processes += (i == 0 ? "" : ",") + process_json(i, options);
   for (int i = 0; i < options.points; ++i)
     points += fmt::format("{}[{},{}]", i == 0 ? "" : ",", i * 10, 1.0 / (i + 1));
@@ -147,7 +150,7 @@ constexpr const char* kJobIsDrawn =
     "document.querySelector('#processes') !== null";
 
 TEST_F(DashboardInABrowser, ShowsTheClusterAJobAndItsLog) {
-  live_.put(cluster_json(2), job_json_text());
+  live_.put(cluster_json(2), job_json_text({.pservers = 1}));
   live_.set_log("one\nW1121 19:27:48.123456 trainer-0] two\n");
   start();
   Browser& browser = browser_at("");
@@ -166,9 +169,10 @@ TEST_F(DashboardInABrowser, ShowsTheClusterAJobAndItsLog) {
                 .find("Training diverges: the cost is 1.000e9."),
             std::string::npos);
   EXPECT_EQ(browser.evaluate("document.querySelectorAll('svg .lane').length"), "1")
-      << "two wait for trainer-1";
+      << "three wait for trainer-1";
+  EXPECT_EQ(browser.evaluate("document.querySelectorAll('.waits .name').length"), "4");
   EXPECT_NE(browser.evaluate("document.querySelector('#view-work').textContent")
-                .find("2 processes wait for trainer-1"),
+                .find("3 processes wait for trainer-1"),
             std::string::npos);
   browser.evaluate("document.querySelector('#processes a').click()");
   ASSERT_TRUE(browser.comes("document.querySelectorAll('#log .lines .warn').length > 0"));
