@@ -50,7 +50,8 @@ Result<Bytes> read_secret_file(const std::string& path, std::size_t bytes_max) {
                  "chmod 600 " + path};
   }
   if (static_cast<std::uint64_t>(info.st_size) > bytes_max)
-    return Error{Errc::kAuth, fmt::format("secret file {} is longer than {} bytes", path, bytes_max)};
+    return Error{Errc::kAuth,
+                 fmt::format("secret file {} is longer than {} bytes", path, bytes_max)};
   Bytes content(static_cast<std::size_t>(info.st_size));
   if (!read_exact(fd.get(), content, TimePoint::max()))
     return Error{Errc::kAuth, "secret file " + path + " got shorter while it was read"};

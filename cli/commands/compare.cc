@@ -103,8 +103,8 @@ Result<std::vector<std::string>> names_of(Context& context, const CompareOptions
   Status asked;
   if (has_cluster) {
     const auto cluster = choose_cluster(context.directory, options.target.cluster);
-    asked = cluster ? add_from_nodes(context, options, *cluster, names, seen)
-                    : Status(cluster.error());
+    asked =
+        cluster ? add_from_nodes(context, options, *cluster, names, seen) : Status(cluster.error());
   }
   if (names.size() == named) {
     if (!asked) return asked.error();

@@ -132,7 +132,7 @@ class LiveJob {
   bool has_ended_ = false;  // by state_
   std::string failed_;      // the process of the first failure, if state_ has one
   std::vector<std::string> stalled_;
-  std::set<std::string> unreachable_;  // nodes
+  std::set<std::string> unreachable_;    // nodes
   std::optional<JobProgress> progress_;  // as last seen
   JobSize size_;
   std::int64_t started_unix_ms_ = 0;  // the first of its processes
