@@ -443,17 +443,24 @@ Status run_loop(TrainerProcess& process, trainer::LoopOptions loop,
   if (ended || ended.error().code == Errc::kResumable || ended.error().code == Errc::kInterrupted) {
     return ended;
   }
+  Error why = ended.error();
+  // A stop of all processes also ends the programs that deliver data. What they leave out is no
+  // fault of the data, and the others lose this trainer.
+  const bool is_ordered = why.code == Errc::kData && is_stop_requested();
+  if (is_ordered) why.code = Errc::kUnreachable;
   // A trainer that would fail again ends the job for all. One that lost another process joins
   // again, and finds out then whether the job goes on. At a stop the others have left, and do not
   // return.
-  const bool comes_back =
-      ended.error().code == Errc::kUnreachable && !training.has_lost_push() && !client.stop_asked();
+  const bool comes_back = !is_ordered && why.code == Errc::kUnreachable &&
+                          !training.has_lost_push() && !client.stop_asked();
   if (!comes_back) {
-    client.abandon(ended.error());
+    client.abandon(why);
     process.joins_again = false;
   }
-  client.interrupt(ended.error());
-  return ended;
+  client.interrupt(why);
+  if (!is_ordered) return ended;
+  why.code = Errc::kInterrupted;
+  return std::move(why).with("stopped");
 }
 
 // Runs from joining the job to its end, or to the loss of a pserver.

@@ -418,6 +418,24 @@ TEST(LocalTraining, AStoppedTrainerHoldsNoPserverInAFailedJob) {
   EXPECT_EQ(trainers[2].wait(), static_cast<int>(Errc::kUnreachable)) << trainers[2].output();
 }
 
+// The order to stop all processes also ends a program that delivers data, perhaps before the
+// trainer has seen the order. So what that program leaves out is no fault of the data.
+TEST(LocalTraining, AStopThatEndsAPipeCommandIsNoFaultOfTheData) {
+  Job job;
+  job.write_ngram(1, 200);
+  const int port = free_ports(2);
+  Process pserver = job.start_pserver("job", {}, 0, port);
+  ASSERT_TRUE(pserver.prints("READY pserver 0"));
+  Process trainer = job.start_trainer(
+      "job", {}, 0, port,
+      {R"(--set=data.pipe_command=["sh", "-c", "kill -TERM $PPID; sleep 0.5; exit 3"])"});
+  EXPECT_EQ(trainer.wait(), static_cast<int>(Errc::kInterrupted)) << trainer.output();
+  EXPECT_NE(trainer.output().find("stopped: "), std::string::npos) << trainer.output();
+  EXPECT_NE(trainer.output().find("ended with 3"), std::string::npos) << trainer.output();
+  EXPECT_EQ(pserver.wait(), static_cast<int>(Errc::kUnreachable))
+      << "it has lost its trainer: " << pserver.output();
+}
+
 // A pull or push that failed ends the trainer with the server's name; nothing is trained after it.
 TEST(LocalTraining, Trap12NothingIsTrainedAfterAServerDied) {
   for (const char* const strategy : {"sync", "async", "half_async", "geo"}) {
