@@ -280,11 +280,11 @@ Status show_outcome(Context& context, ClusterSession& session, const SweepOption
     if (!chart.empty()) context.console.raw("\n" + chart);
   }
   // A page that cannot be written is the last error, so that it hides nothing.
-  const Status page = write_page(context, plan, sweep, comparison);
+  Status page = write_page(context, plan, sweep, comparison);
   const Trial& best = *ranked.front();
   const auto value = value_of(best, plan.figure, any_has_held_out(ranked, plan.figure));
   if (!value) {
-    const Status failed = check_failures(trials);
+    Status failed = check_failures(trials);
     if (std::ranges::all_of(trials, is_failed)) return failed;
     return Error{Errc::kFailed,
                  fmt::format("no trial has a value of '{}'{}", plan.figure,

@@ -61,6 +61,6 @@ Result<CheckedTraining> check_training(Context& context, const TrainOptions& opt
                                        const Placement* known = nullptr);
 
 // Starts the job as `train --detach` does, and returns its name.
-Result<std::string> start_training(Context& context, const TrainOptions& options);
+Result<std::string> start_training(Context& context, const TrainOptions& typed);
 
 }  // namespace paddle::cli

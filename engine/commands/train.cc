@@ -489,7 +489,7 @@ Status run_session(TrainerProcess& process) {
     loop.begins_within_pass = !snapshot.info().pass_batches.empty();
     return check_order(snapshot, loop);
   };
-  const Status started = trainer::start_training(options, client, process.restored_from, on_resume);
+  Status started = trainer::start_training(options, client, process.restored_from, on_resume);
   if (!started) {
     // Otherwise the other ranks of a group would learn that this one has ended, but not why.
     if (trainer::joins_group(process.job, options)) client.abandon(started.error());

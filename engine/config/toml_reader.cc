@@ -586,7 +586,7 @@ std::string TomlDocument::meant_by(std::string_view unknown, const OpenTable& ta
   for (const auto& [elsewhere, here] : kNamesElsewhereInATable) {
     if (elsewhere == unknown && table.knows(here)) return std::string(here);
   }
-  const std::string near = nearest(unknown, table.known);
+  std::string near = nearest(unknown, table.known);
   const bool is_at_the_top = &table == &open.front();
   if (!near.empty() && !is_at_the_top) return near;
   const std::string key = below_a_table(unknown);

@@ -135,9 +135,9 @@ TEST_F(SweepTest, AGridIsRankedAsCompareRanksItAndItsDataIsPushedOnce) {
   EXPECT_EQ(count_of(first.output, "; pushed 2 files to 2 nodes, "), 5U)
       << "job.toml, to both nodes: " << first.output;
   EXPECT_TRUE(first.says("best: lr-002, cost ")) << first.output;
-  EXPECT_TRUE(
-      first.says("paddlectl train --trainers 1 --set optimizer.learning_rate=0.05 --set "
-                 "train.batch_size=10 w"))
+  EXPECT_TRUE(first.says(
+      "paddlectl train --trainers 1 --set train.best=cost --set optimizer.learning_rate=0.05 --set "
+      "train.batch_size=10 w"))
       << first.output;
   const auto rows = rows_of(first.output, "lr");
   ASSERT_EQ(rows.size(), 6U) << first.output;
@@ -206,7 +206,7 @@ TEST_F(SweepTest, CtrlCSavesTheTrialsThatRunAndTheSameCommandGoesOn) {
   for (const char* const text :
        {"asking long-000, long-001 to stop and to save; Ctrl-C again ends them immediately",
         "long-000 stopped", "long-001 stopped", "interrupted: 0 of 2 trials have ended",
-        "the same command goes on"})
+        "run the same command again"})
     EXPECT_NE(stopped.output().find(text), std::string::npos) << text << stopped.output();
   const Outcome jobs = cluster_.run({"jobs", "--tag", "sweep=long"});
   EXPECT_EQ(count_of(jobs.output, "stopped"), 2U) << jobs.output;

@@ -77,7 +77,12 @@ TEST_F(DashboardCommandTest, APortThatIsTakenIsAnErrorOnlyIfItWasAskedFor) {
 
 // Whoever has the usual port may be another user, who gets the token from an open page.
 TEST_F(DashboardCommandTest, ItsTokenIsKeptForTheUsualPortOnly) {
-  const UniqueFd other = test::listen_on(8642);  // unless it is taken already
+  // Another test may have the port for a moment, or a program for long.
+  UniqueFd other = test::listen_on(8642);
+  for (int tries = 0; !other && tries < 100; ++tries) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    other = test::listen_on(8642);
+  }
   std::string first;
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(run_until({"--token-file", "token"},

@@ -269,7 +269,7 @@ TEST_F(NotifyTest, ALateSupervisorReportsTheFailureThoughTheRestIsStopped) {
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     ::kill(record.supervisor(), SIGCONT);
   });
-  EXPECT_TRUE(agent->stop("job-1", {}, std::chrono::seconds(5)));
+  EXPECT_TRUE(agent->stop("job-1", {}, std::chrono::minutes(1)));
   later.join();
   const std::string said = wait_file("said", "\"failed\"");
   EXPECT_NE(said.find("\"cause\":\"killed by signal 9 (Killed)\""), std::string::npos) << said;
