@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "base/check.h"
 #include "base/rng.h"
@@ -24,7 +26,7 @@ class Shuffler {
       held_.emplace_back().assign(record);
       return {};
     }
-    Record& leaving = held_[rng_.below(held_.size())];
+    Record& leaving = held_[next_place()];
     PADDLE_TRY_STATUS(take(leaving.view()));
     leaving.assign(record);
     return {};
@@ -50,6 +52,7 @@ class Shuffler {
     const std::uint64_t held = std::min(count, window_);
     held_.resize(held);
     rng_ = Rng(stream_, count - held);
+    is_ahead_ = false;
     // A place holds the last record that was put there, so the search goes backwards. It ends after
     // about window * log(window) records, whatever `count` is.
     std::vector<bool> is_found(held);
@@ -74,9 +77,37 @@ class Shuffler {
   }
 
  private:
+  // The place whose record leaves. Fetches those that leave next into the cache, because a large
+  // window is in no cache: first the record, kAhead calls before it leaves, and half of them later
+  // its ids, whose place is then known.
+  std::uint64_t next_place() {
+    const auto draw = [&](std::size_t at) {
+      places_[at % kAhead] = ahead_.below(held_.size());
+      __builtin_prefetch(&held_[places_[at % kAhead]]);
+    };
+    if (!std::exchange(is_ahead_, true)) {
+      ahead_ = rng_;
+      for (std::size_t at = 0; at < kAhead; ++at) draw(at);
+      puts_ = 0;
+    }
+    const std::uint64_t place = places_[puts_ % kAhead];
+    (void)rng_.next();  // ahead_ has drawn the place
+    draw(puts_);
+    const Record& near = held_[places_[(puts_ + kAhead / 2) % kAhead]];
+    __builtin_prefetch(near.ids.data());
+    __builtin_prefetch(near.values.data());
+    ++puts_;
+    return place;
+  }
+
+  static constexpr std::size_t kAhead = 8;
   std::uint64_t window_;
   std::uint64_t stream_;
   Rng rng_;
+  Rng ahead_{0};  // rng_, kAhead calls of put() later
+  bool is_ahead_ = false;
+  std::array<std::uint64_t, kAhead> places_{};  // the records there leave next
+  std::size_t puts_ = 0;                        // since ahead_ was set
   std::vector<Record> held_;
   std::vector<std::uint64_t> to_restore_;  // places in held_, the next one last
 };
