@@ -148,14 +148,19 @@ class SampledCost final : public Layer {
     std::array<float, kCandidatesAtOnce> labels;
     std::array<double, kCandidatesAtOnce> costs;
     double cost = 0;  // of one example
+    // Counted, because a division for each candidate takes as long as its cost.
+    const auto next = [each = candidates()](std::size_t k) { return k + 1 == each ? 0 : k + 1; };
+    std::size_t k = 0;  // number of a candidate among those of its example; 0: the label
     const std::size_t count = run.rows() * candidates();
     for (std::size_t first = 0; first < count; first += kCandidatesAtOnce) {
       const std::size_t size = std::min(kCandidatesAtOnce, count - first);
-      for (std::size_t i = 0; i < size; ++i) labels[i] = is_label(first + i) ? 1.0F : 0.0F;
+      std::size_t ahead = k;
+      for (std::size_t i = 0; i < size; ++i, ahead = next(ahead))
+        labels[i] = ahead == 0 ? 1.0F : 0.0F;
       float* const slopes = logits + first;
       kernels::candidate_costs(size, labels.data(), run.cost_scale, costs.data(), slopes);
-      for (std::size_t i = 0; i < size; ++i) {
-        if (is_label(first + i)) {
+      for (std::size_t i = 0; i < size; ++i, k = next(k)) {
+        if (k == 0) {
           cost_sum += cost;
           cost = 0;
         }
@@ -230,8 +235,6 @@ class SampledCost final : public Layer {
 
  private:
   std::size_t candidates() const { return candidates_.size(); }
-  // Whether a candidate, counted over all examples, is the label of one.
-  bool is_label(std::size_t candidate) const { return candidate % candidates() == 0; }
 
   // Writes the logit of each candidate, and 0 for one that takes no part. Keeps their rows.
   Status score(const Run& run, LayerAccess access, float* logits) const {
