@@ -138,6 +138,7 @@ Status RowReader::connect() {
   const auto begun = std::chrono::steady_clock::now();
   const TimePoint deadline = begun + std::chrono::seconds(options_.connect_timeout);
   if (pservers_.empty()) PADDLE_TRY_STATUS(read_options());
+  std::optional<Error> before;  // why the last attempt that was not cut short has failed
   for (;;) {
     PADDLE_TRY_STATUS(interrupted());
     const TimePoint now = std::chrono::steady_clock::now();
@@ -147,9 +148,11 @@ Status RowReader::connect() {
     std::unique_lock lock(mutex_);
     is_waiting_ = may_come;
     if (may_come) {
+      before = made.error();
       wake_.wait_for(lock, kPause, [this] { return interrupted_.has_value(); });
       continue;
     }
+    if (!made && before && std::chrono::steady_clock::now() >= deadline) return *before;
     if (!made) return std::move(made).error();
     if (interrupted_) return *interrupted_;
     if (connection_) {
