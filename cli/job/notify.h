@@ -16,8 +16,8 @@ namespace paddle::cli {
 // $XDG_CONFIG_HOME/paddlectl/notify.toml, or below ~/.config; "" without a home.
 std::string user_notify_file();
 
-// Checks that the program of [notify], if it is a file such as "./tell", is pushed by the workspace
-// and executable. `folder`: the workspace, as typed. kUsage, with the line in job.toml.
+// Checks the program of [notify]: if it is a file, such as "./notify.sh", the workspace pushes it,
+// and it is executable. `folder`: the workspace, as typed. kUsage, with the line in job.toml.
 Status check_notify(const config::JobConfig& job, const std::string& folder,
                     const std::vector<std::string>& overrides, const Workspace& workspace);
 

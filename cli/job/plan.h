@@ -25,8 +25,8 @@ struct StartSnapshot {
 // The command of [notify], or of the user's notify.toml.
 struct JobNotify {
   config::NotifyConfig config;
-  // The files to push: each argument that names one, such as "./tell", with its path here. Only
-  // for a user's notify.toml: the arguments in job.toml name files of the workspace.
+  // The files to push: each argument that names one, such as "./notify.sh", and its path here. Only
+  // a user's notify.toml has them: the arguments in job.toml name files of the workspace.
   std::map<std::string, std::string> files = {};
 };
 

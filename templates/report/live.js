@@ -140,7 +140,7 @@ function jobKind({is_running: runs, has_failed: failed, loss, stalled}) {
   return failed ? 'failed' : runs && loss ? 'fault' : stalled.length > 0 ? 'slow' : runs ? 'works' : 'ended';
 }
 
-// "running, trainer-1 stalled", "running, node n-2 does not answer: ..."
+// "running, trainer-1 stalled", "running, n-2 does not answer"
 function jobText({state, is_running: runs, stalled, loss}) {
   if (runs && loss) return `${state}, ${loss.split('\n')[0]}`;
   const others = stalled.length > 1 ? ` and ${stalled.length - 1} more` : '';

@@ -75,7 +75,7 @@ TEST_F(DashboardCommandTest, APortThatIsTakenIsAnErrorOnlyIfItWasAskedFor) {
   EXPECT_EQ(run({"dashboard", "--port", "65536"}), static_cast<int>(Errc::kUsage));
 }
 
-// Whoever has the usual port may be another user, who gets the token from an open page.
+// The usual port may belong to another user, to whom an open page sends the token.
 TEST_F(DashboardCommandTest, ItsTokenIsKeptForTheUsualPortOnly) {
   // Another test may have the port for a moment, or a program for long.
   UniqueFd other = test::listen_on(8642);
