@@ -2,6 +2,8 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -67,6 +69,19 @@ constexpr std::size_t kBlockColumnsMax = 64 * kTileColumns;  // a block of B: 4 
 // The last store into a panel of A is a whole vector, which exceeds the panel.
 constexpr std::size_t kPanelsA = kBlockRowsMax * kDepthMax + kLanes;
 constexpr std::size_t kPanelsB = kBlockColumnsMax * kDepthMax;
+
+// Rows of A in a block. One block is best, because each panel of B is then used just after it was
+// packed. Several blocks take a quarter of this CPU's second-level cache each, which leaves room
+// for a panel of B. No bit of a product depends on this.
+std::size_t block_rows_of(std::size_t m) {
+  static const std::size_t several = [] {
+    constexpr std::size_t kTileBytes = kTileRows * kDepthMax * sizeof(Lane);
+    const long found = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
+    const std::size_t bytes = found > 0 ? static_cast<std::size_t>(found) : 1U << 20U;
+    return std::min(std::max<std::size_t>(bytes / 4 / kTileBytes, 4) * kTileRows, kBlockRowsMax);
+  }();
+  return part_size(m, m <= kBlockRowsMax ? kBlockRowsMax : several, kTileRows);
+}
 
 // Lanes of A's rows, in a panel or in A itself.
 struct RowLanes {
@@ -202,7 +217,7 @@ void multiply_blocks(const Source& a, const Source& b, std::size_t m, std::size_
   Lane* const panels_a = panels.data();
   Lane* const panels_b = panels_a + kPanelsA;
   const std::size_t depth = depth_of<Kind>(k);
-  const std::size_t block_rows = part_size(m, kBlockRowsMax, kTileRows);
+  const std::size_t block_rows = block_rows_of(m);
   const std::size_t block_columns = part_size(n, kBlockColumnsMax, kTileColumns);
   // Rows of floats that run along k are lanes already and need no packing.
   const bool is_direct = a.along && Kind::kValues == 1;

@@ -49,6 +49,23 @@ TEST(Gemm, MatchesReferenceForEveryTransposeAndShape) {
   }
 }
 
+// So the blocks, whose size follows this CPU's caches, change no bit: a job goes on on another CPU.
+TEST(Gemm, NoRowDependsOnHowManyOthersThereAre) {
+  constexpr std::size_t kM = 600, kN = 70, kK = 1101, kPart = 100;
+  const auto a = reference::random_floats(kM * kK, 1);
+  const auto b = reference::random_floats(kK * kN, 2);
+  for (const Transpose tb : {Transpose::kNo, Transpose::kYes}) {
+    std::vector<float> whole(kM * kN), parts(kM * kN);
+    gemm(Compute::kFloat32, Transpose::kNo, tb, kM, kN, kK, a.data(), b.data(), false,
+         whole.data());
+    for (std::size_t row = 0; row < kM; row += kPart) {
+      gemm(Compute::kFloat32, Transpose::kNo, tb, kPart, kN, kK, a.data() + row * kK, b.data(),
+           false, parts.data() + row * kN);
+    }
+    EXPECT_EQ(whole, parts);
+  }
+}
+
 TEST(Gemm, LeavesWhatIsBetweenTheRowsOfCAlone) {
   const std::size_t stride = 61;
   const std::size_t shapes[][3] = {{3, 5, 7}, {4, 3, 0}, {17, 50, 900}, {600, 60, 20}};
