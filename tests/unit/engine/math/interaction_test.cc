@@ -53,26 +53,29 @@ TEST(Interaction, DotsHaveTheBitsOfLaneSums) {
 }
 
 TEST(Interaction, GradientsOfDotsAreAddedInTheOrderOfTheRows) {
-  constexpr std::size_t kWidth = 37;
-  const auto x = reference::random_floats(kWidth, 1);
-  const auto table = reference::random_floats(3 * kWidth, 2);
-  const std::vector<std::uint32_t> rows{2, kNoRow, 0, 2};
-  const std::vector<float> slopes{0.3F, 5, -0.7F, 1e-3F};
-  std::vector<float> x_gradient(kWidth, 0.1F);
-  std::vector<float> table_gradient(table.size(), 0.2F);
-  std::vector<float> expected_x = x_gradient;
-  std::vector<float> expected_table = table_gradient;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i] == kNoRow) continue;
-    for (std::size_t c = 0; c < kWidth; ++c) {
-      expected_x[c] += slopes[i] * table[rows[i] * kWidth + c];
-      expected_table[rows[i] * kWidth + c] += slopes[i] * x[c];
+  for (const std::size_t width : {1, 37, 63, 64, 65, 128, 200}) {
+    const auto x = reference::random_floats(width, 1);
+    const auto table = reference::random_floats(3 * width, 2);
+    // Each row is followed by a number that is not a row: the stride is 2.
+    const std::vector<std::uint32_t> rows{2, 9, kNoRow, 9, 0, 9, 2, 9};
+    const std::vector<float> slopes{0.3F, 5, -0.7F, 1e-3F};
+    std::vector<float> x_gradient(width, 0.1F);
+    std::vector<float> table_gradient(table.size(), 0.2F);
+    std::vector<float> expected_x = x_gradient;
+    std::vector<float> expected_table = table_gradient;
+    for (std::size_t i = 0; i < slopes.size(); ++i) {
+      const std::uint32_t row = rows[2 * i];
+      if (row == kNoRow) continue;
+      for (std::size_t c = 0; c < width; ++c) {
+        expected_x[c] += slopes[i] * table[row * width + c];
+        expected_table[row * width + c] += slopes[i] * x[c];
+      }
     }
+    dots_backward(width, x.data(), table.data(), slopes.size(), rows.data(), 2, slopes.data(),
+                  x_gradient.data(), table_gradient.data());
+    EXPECT_EQ(x_gradient, expected_x) << width;
+    EXPECT_EQ(table_gradient, expected_table) << width;
   }
-  dots_backward(kWidth, x.data(), table.data(), rows.size(), rows.data(), 1, slopes.data(),
-                x_gradient.data(), table_gradient.data());
-  EXPECT_EQ(x_gradient, expected_x);
-  EXPECT_EQ(table_gradient, expected_table);
 }
 
 }  // namespace
