@@ -183,4 +183,10 @@ void RowStore::load(std::span<const std::uint32_t> numbers) const {
   }
 }
 
+void RowStore::start_load(std::span<const std::uint32_t> numbers) const {
+  for (const std::uint32_t number : numbers) {
+    if (number != RowIndex::kNone) prefetch_row(value(number), layout_.floats);
+  }
+}
+
 }  // namespace paddle::table

@@ -313,6 +313,8 @@ class RowStore {
 
   // Loads the rows that have a number into the cache.
   void load(std::span<const std::uint32_t> numbers) const;
+  // Starts to load them, without waiting.
+  void start_load(std::span<const std::uint32_t> numbers) const;
   // Starts to load `width` floats of a row, up to where the hardware prefetches the rest.
   [[gnu::always_inline]] void prefetch_row(const float* data, std::size_t width) const {
     const std::size_t most = std::min(width, kLinesFetchedMax * kLineFloats);

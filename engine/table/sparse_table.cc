@@ -331,18 +331,34 @@ void SparseTable::start_rows(std::span<const std::uint64_t> ids, const Block& bl
   }
 }
 
+// Short rows are loaded many at a time. Wide ones are fetched while the few before them are
+// updated: their lines are more than a core can wait for at once, and would leave the first-level
+// cache.
 bool SparseTable::update(float learning_rate, std::span<const std::uint64_t> ids,
                          const float* gradients, const Block& block) {
+  constexpr std::size_t kWideBytes = 256;
+  constexpr std::size_t kFetchedBytes = 1024;
   start_rows(ids, block);
   const std::size_t width = this->width();
   const std::size_t push_width = this->push_width();
+  const std::size_t row_bytes = rows_.layout().floats * sizeof(float);
+  const bool is_wide = row_bytes >= kWideBytes;
+  const std::size_t run = is_wide ? std::max<std::size_t>(kFetchedBytes / row_bytes, 1) : kRun;
+  const auto run_from = [&](std::size_t begin) {
+    begin = std::min(begin, ids.size());
+    return std::span(block.numbers).subspan(begin, std::min(run, ids.size() - begin));
+  };
   std::array<optim::Elements, kRun> updates;
   bool is_finite = true;
-  for (std::size_t begin = 0; begin < ids.size(); begin += kRun) {
-    const std::size_t end = std::min(begin + kRun, ids.size());
-    rows_.load(std::span(block.numbers).subspan(begin, end - begin));
+  if (is_wide) rows_.load(run_from(0));
+  for (std::size_t begin = 0; begin < ids.size(); begin += run) {
+    if (is_wide) {
+      rows_.start_load(run_from(begin + run));
+    } else {
+      rows_.load(run_from(begin));
+    }
     std::size_t pending = 0;
-    for (std::size_t i = begin; i < end; ++i) {
+    for (std::size_t i = begin; i < std::min(begin + run, ids.size()); ++i) {
       const std::uint32_t number = block.numbers[i];
       if (number == RowIndex::kNone) continue;
       float* const value = rows_.value(number);

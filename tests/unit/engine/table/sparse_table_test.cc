@@ -7,8 +7,10 @@
 #include <numeric>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
@@ -78,36 +80,41 @@ void on_two_threads(std::size_t count, const std::function<void(std::size_t)>& w
   other.join();
 }
 
-class SparseTableTogether : public testing::TestWithParam<Parallel> {};
+class SparseTableTogether : public testing::TestWithParam<std::tuple<Parallel, std::size_t>> {};
+// Short rows, rows of which a few are fetched at once, and wider ones.
 INSTANTIATE_TEST_SUITE_P(Help, SparseTableTogether,
-                         testing::Values(Parallel(), Parallel(on_two_threads)),
-                         [](const auto& help) { return help.param ? "two_threads" : "none"; });
+                         testing::Combine(testing::Values(Parallel(), Parallel(on_two_threads)),
+                                          testing::Values(3, 40, 300)),
+                         [](const auto& each) {
+                           return fmt::format("{}_{}_floats",
+                                              std::get<0>(each.param) ? "two_threads" : "none",
+                                              std::get<1>(each.param));
+                         });
 
 TEST_P(SparseTableTogether, ABatchEqualsItsRowsOneByOne) {
-  const auto set = test::small_set("adagrad", 1);
-  SparseTable together(set, test::kTable, GetParam());
+  const auto& [parallel, width] = GetParam();
+  auto set = test::small_set("adagrad", 1);
+  set.mutable_parameters(test::kTable)->set_dims(1, width);
+  SparseTable together(set, test::kTable, parallel);
   SparseTable alone(set, test::kTable);
   Rng rng(9);
   for (int step = 0; step < 20; ++step) {
     std::vector<std::uint64_t> ids;
     for (std::uint64_t id = 0; id < 3000; ++id) {
-      if (rng.below(2) == 0) ids.push_back(id * id);
+      if (rng.below(width) < 2) ids.push_back(id * id);
     }
-    std::vector<float> gradients(ids.size() * 3);
+    std::vector<float> gradients(ids.size() * width);
     for (float& g : gradients) g = static_cast<float>(rng.normal());
     ASSERT_TRUE(together.reserve(ids.size()));
     together.apply(0.1F, ids, gradients);
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      ASSERT_TRUE(alone.reserve(1));
-      alone.apply(0.1F, {&ids[i], 1}, std::span(gradients).subspan(i * 3, 3));
-    }
-    std::vector<float> values(ids.size() * 3);
+    std::vector<float> values(ids.size() * width);
     together.read(ids, values);
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      std::vector<float> value(3);
+      ASSERT_TRUE(alone.reserve(1));
+      alone.apply(0.1F, {&ids[i], 1}, std::span(gradients).subspan(i * width, width));
+      std::vector<float> value(width);
       alone.read({&ids[i], 1}, value);
-      ASSERT_EQ(value, std::vector<float>(values.begin() + static_cast<std::ptrdiff_t>(i * 3),
-                                          values.begin() + static_cast<std::ptrdiff_t>(i * 3 + 3)));
+      ASSERT_TRUE(std::ranges::equal(value, std::span(values).subspan(i * width, width)));
     }
   }
   EXPECT_EQ(together.rows(), alone.rows());
