@@ -192,6 +192,14 @@ Result<std::size_t> Builder::parameter(const ParameterRequest& request) {
   return *declared;
 }
 
+Sampler Builder::unigram_sampler() {
+  const std::span<const std::uint64_t> counts = current_->counts;
+  const auto known = std::ranges::find_if(
+      samplers_, [&](const auto& each) { return std::ranges::equal(each.first, counts); });
+  if (known != samplers_.end()) return known->second;
+  return samplers_.emplace_back(counts, Sampler::unigram(counts)).second;
+}
+
 Result<const kernels::Activation*> Builder::activation() const {
   const std::string& name = config().activation;
   const auto* const found = kernels::find_activation(name.empty() ? "identity" : name);

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -17,6 +18,7 @@
 #include "engine/math/activation.h"
 #include "engine/nn/batch.h"
 #include "engine/nn/layer.h"
+#include "engine/nn/sampler.h"
 #include "proto/parameters.pb.h"
 
 namespace paddle::nn {
@@ -90,6 +92,9 @@ class Builder {
   std::optional<std::size_t> weight_slot() const;
   // Index of a parameter, new or shared by name.
   Result<std::size_t> parameter(const ParameterRequest& request);
+  // Draws classes by the current layer's 'counts'. Layers with equal counts share one table, which
+  // then stays in the caches.
+  Sampler unigram_sampler();
   // Adds a condition of the layer or evaluator being built on a slot's values.
   void add_rule(SlotRule rule) { rules_.push_back(std::move(rule)); }
   // Value of the key 'activation'; identity when absent.
@@ -128,6 +133,7 @@ class Builder {
   std::vector<std::uint32_t> consumers_;
   ParameterList parameters_;
   std::vector<SlotRule> rules_;
+  std::vector<std::pair<std::span<const std::uint64_t>, Sampler>> samplers_;  // by counts
 };
 
 // ", did you mean 'x'?", or "" when no candidate is near.

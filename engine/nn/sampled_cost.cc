@@ -293,7 +293,7 @@ class SampledCost final : public Layer {
   Candidates candidates_;
 };
 
-Result<Sampler> make_sampler(const Builder& builder) {
+Result<Sampler> make_sampler(Builder& builder) {
   const config::LayerConfig& config = builder.config();
   if (config.distribution.empty() || config.distribution == "uniform") {
     if (!config.counts.empty()) {
@@ -310,7 +310,7 @@ Result<Sampler> make_sampler(const Builder& builder) {
                                      config.counts.size(), config.vocabulary),
                          "write one line for each class, with the count as its last word");
   }
-  return Sampler::unigram(config.counts);
+  return builder.unigram_sampler();
 }
 
 LayerResult make_sampled(Builder& builder, bool corrected) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -21,8 +22,8 @@ class Sampler {
   // table is computed with libm.
   std::size_t draw(std::uint64_t random) const {
     const std::uint64_t column = ((random >> 32U) * classes_) >> 32U;
-    if (columns_.empty()) return column;
-    const Column* const columns = columns_.data();  // without the checks of an index
+    if (table_ == nullptr) return column;
+    const Column* const columns = table_->columns.data();  // without the checks of an index
     const Column drawn = columns[column];
     // Selected without a branch, which a CPU could not predict.
     const bool keeps = static_cast<std::uint32_t>(random) < drawn.threshold;
@@ -30,7 +31,7 @@ class Sampler {
     return (static_cast<std::uint32_t>(column) & keep) | (drawn.alias & ~keep);
   }
   double probability(std::size_t c) const {
-    return probabilities_.empty() ? 1.0 / static_cast<double>(classes_) : probabilities_[c];
+    return table_ == nullptr ? 1.0 / static_cast<double>(classes_) : table_->probabilities[c];
   }
 
  private:
@@ -40,9 +41,13 @@ class Sampler {
     std::uint32_t alias;
   };
 
+  struct Table {  // by class
+    std::vector<double> probabilities;
+    std::vector<Column> columns;
+  };
+
   std::size_t classes_ = 0;
-  std::vector<double> probabilities_;  // by class; empty when uniform
-  std::vector<Column> columns_;        // by class; empty when uniform
+  std::shared_ptr<const Table> table_;  // shared by copies; null when uniform
 };
 
 }  // namespace paddle::nn
