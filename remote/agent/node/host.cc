@@ -17,6 +17,7 @@
 #include <ctime>
 #include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -57,8 +58,8 @@ constexpr std::size_t kFolderIdBytes = 16;
 // "" if the disk takes no file, or if another agent is just writing it.
 std::string folder_id(const Root& root) {
   const int folder = root.fd.get();
-  const UniqueFd made(::openat(folder, kFolderIdFile,
-                               O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  const UniqueFd made(
+      ::openat(folder, kFolderIdFile, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (made) {
     std::array<std::byte, kFolderIdBytes> random{};
     const std::string id = fill_random(random) ? to_hex(random) : "";
@@ -296,12 +297,16 @@ Result<wire::agent::PortsReply> check_ports(const wire::agent::PortsRequest& req
       return Error{Errc::kUsage, request.address() + " is not an address of this node", ""};
     }
   }
-  const auto inodes = listening_inodes(address);
+  // Only if a port is taken: on a node with many connections these files are long.
+  std::optional<std::multimap<std::uint32_t, std::uint64_t>> inodes;
   std::map<std::uint64_t, std::string> owners;
   for (auto& entry : *reply.mutable_ports()) {
     if (entry.free() || entry.claimed()) continue;
-    if (owners.empty()) owners = socket_owners();
-    const auto [begin, end] = inodes.equal_range(entry.port());
+    if (!inodes) {
+      inodes = listening_inodes(address);
+      owners = socket_owners();
+    }
+    const auto [begin, end] = inodes->equal_range(entry.port());
     for (auto at = begin; at != end; ++at) {
       if (const auto owner = owners.find(at->second); owner != owners.end()) {
         entry.set_owner(owner->second);
