@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <sstream>
@@ -29,11 +30,10 @@ constexpr Duration kUploadDeadline = std::chrono::seconds(20);
 constexpr std::size_t kHashCharacters = 16;  // in the agent's file name
 
 // Every command starts with an empty line, to end a line that a start-up file may have begun.
-constexpr const char* kProbe =
-    "exec /bin/sh -c 'echo; echo PADDLECTL-PROBE $(uname -s) $(uname -m) $HOME'";
+constexpr std::string_view kProbe = "echo; echo PADDLECTL-PROBE $(uname -s) $(uname -m) $HOME'";
 
 constexpr std::string_view kBegin =
-    "exec /bin/sh -c 'echo; umask 077; LC_ALL=C; export LC_ALL; p=-p; r=\"R\"; f=\"F\"; ";
+    "exec /bin/sh -c 'echo; umask 077; LC_ALL=C; export LC_ALL; p=-p; w=; r=\"R\"; f=\"F\"; ";
 
 // Without ConnectOptions::create: reports a node without root as absent and leaves it unchanged,
 // also when a teardown removes root meanwhile. Reports "hidden" when root lies below a folder that
@@ -112,16 +112,18 @@ constexpr std::string_view kPrepare =
     "done; ";
 
 // Writes N bytes of stdin to the file F. It is executable as soon as it appears, since another
-// paddlectl may use it. `head` ends after N bytes, so the channel needs no half-close.
+// paddlectl may use it. `head` ends after N bytes, so the channel needs no half-close. w: it is
+// there now.
 constexpr std::string_view kUpload =
     "t || { echo PADDLECTL-REFUSED $b; exit 1; }; u=\"$r/bin/.upload-$$\"; "
     "head -c N > \"$u\" && [ \"$(wc -c 2>/dev/null < \"$u\")\" -eq N ] 2>/dev/null && chmod 700 "
     "\"$u\" && "
-    "mv \"$u\" \"$f\" || rm -f \"$u\"; ";
+    "mv \"$u\" \"$f\" && w=1 || rm -f \"$u\"; ";
 
-// The end of both the preparing and the uploading command: reports the file at $f, by its SHA-256
-// where the node has sha256sum. A file that cannot be executed is removed, and so are root and the
-// folders above that contain nothing but our marks.
+// The end of both the preparing and the uploading command: reports the file at $f. One that was not
+// written just now is reported by its SHA-256, where the node has sha256sum. The agent checks its
+// own SHA-256 at its first start. A file that cannot be executed is removed, and so are root and
+// the folders above that contain nothing but our marks.
 constexpr std::string_view kReportFile =
     "if ! [ -f \"$f\" ]; then echo PADDLECTL-AGENT-IS none; exit; fi; chmod 700 \"$f\"; "
     "if ! [ -x \"$f\" ]; then rm -f \"$f\"; rmdir \"$r/bin\" 2>/dev/null; "
@@ -129,6 +131,7 @@ constexpr std::string_view kReportFile =
     "if e \"$r\" .paddlectl-node; then d=${r%/*}; "
     "while e \"$d\" .paddlectl-made; do d=${d%/*}; done; fi; "
     "echo PADDLECTL-REFUSED no program can run from $r, which may be mounted noexec; "
+    "elif [ -n \"$w\" ]; then echo PADDLECTL-AGENT-IS written; "
     "elif command -v sha256sum >/dev/null; then echo PADDLECTL-AGENT-IS $(sha256sum < \"$f\"); "
     "else echo PADDLECTL-AGENT-IS unhashed; fi'";
 
@@ -152,19 +155,18 @@ constexpr const char* kMachine =
     "[ -n \"$b\" ] && [ $# -ge 20 ] && shift 19 && b=$b:$1 || b=; "
     "echo PADDLECTL-MACHINE $b' 2>/dev/null";
 
+constexpr std::string_view kRefuse = "echo; echo PADDLECTL-REFUSED $b; exit 1'";
+
 std::string trust(const NodeSpec& node) {
   return fmt::format("q={}; {}", node.workdir_shared ? "1" : "", kTrust);
 }
 
 // The only command of most connections. Runs the agent only after checking that only this user or
-// root can have put it there; the agent checks its own hash.
+// root can have put it there; the agent checks its own hash. `otherwise` runs in its place if not.
 std::string serve(const NodeSpec& node, const std::string& file, const std::string& root,
-                  const std::string& hash) {
+                  const std::string& hash, std::string_view otherwise) {
   return fmt::format("exec /bin/sh -c 'r=\"{}\"; f=\"{}\"; ", root, file) + trust(node) +
-         fmt::format(
-             "t && [ -f \"$f\" ] && exec \"$f\" serve \"$r\" {}; "
-             "echo; echo PADDLECTL-REFUSED $b; exit 1'",
-             hash);
+         fmt::format("t && [ -f \"$f\" ] && exec \"$f\" serve \"$r\" {}; {}", hash, otherwise);
 }
 
 std::string agent_file(const std::string& root, const std::string& hash) {
@@ -244,9 +246,11 @@ Result<std::shared_ptr<const Agent>> read_agent(const std::string& path) {
   return agent;
 }
 
-// `answer` is "<sha256>  -", "none" or "unhashed"; for "unhashed" the file is fetched and compared.
+// `answer` is "written", "<sha256>  -", "none" or "unhashed"; for "unhashed" the file is fetched
+// and compared.
 Result<bool> is_agent(Launcher& launcher, const std::string& answer, const Agent& agent,
                       const std::string& file, TimePoint deadline) {
+  if (answer == "written") return true;
   if (answer != "unhashed") return answer.substr(0, answer.find(' ')) == agent.hash;
   PADDLE_TRY(const Channel channel, launcher.run(fill_holes(kShow, {}, file), deadline));
   PADDLE_TRY(const std::string size,
@@ -296,10 +300,8 @@ Error without_reply(const Error& error, const NodeSpec& node) {
                   ssh_line(node))};
 }
 
-Result<Probe> probe(Launcher& launcher, const NodeSpec& node, TimePoint deadline) {
-  auto answer = answer_of(launcher, kProbe, "PADDLECTL-PROBE", deadline);
-  if (!answer) return without_answer(std::move(answer).error(), node);
-  std::string line = *std::move(answer);
+// `line` is what kProbe prints.
+Result<Probe> read_probe(std::string line, const NodeSpec& node) {
   line.erase(0, std::min(line.find_first_not_of(' '), line.size()));
   const auto first = std::min(line.find(' '), line.size());
   // Without uname, the answer is at most the home folder.
@@ -319,6 +321,13 @@ Result<Probe> probe(Launcher& launcher, const NodeSpec& node, TimePoint deadline
   const auto second = std::min(line.find(' ', begin), line.size());
   return Probe{line.substr(begin, second - begin),
                second == line.size() ? "" : line.substr(second + 1)};
+}
+
+Result<Probe> probe(Launcher& launcher, const NodeSpec& node, TimePoint deadline) {
+  auto answer =
+      answer_of(launcher, fmt::format("exec /bin/sh -c '{}", kProbe), "PADDLECTL-PROBE", deadline);
+  if (!answer) return without_answer(std::move(answer).error(), node);
+  return read_probe(*std::move(answer), node);
 }
 
 Status check_architecture(const std::string& theirs) {
@@ -364,19 +373,32 @@ std::string in_shell(const std::string& path) {
   return root;
 }
 
-// Starts the agent if it is there already. Returns no channel if the agent must be prepared first
-// or on a failure, which bootstrap() then reports, except for a login shell that does not answer.
-Result<Channel> find_agent(Launcher& launcher, const NodeSpec& node, const Agent& agent,
-                           TimePoint deadline) {
+// The agent, or what the node is without one.
+struct Found {
+  Channel agent;
+  std::optional<Probe> probe;
+};
+
+// Starts the agent if it is there already, and asks what the machine is if it is not. Returns
+// neither on a failure, which bootstrap() then reports, except for a login shell that does not
+// answer.
+Result<Found> find_agent(Launcher& launcher, const NodeSpec& node, const Agent& agent,
+                         TimePoint deadline) {
   const std::string root = in_shell(node.root);
-  PADDLE_TRY(Channel channel,
-             launcher.run(serve(node, agent_file(root, agent.hash), root, agent.hash), deadline));
+  PADDLE_TRY(
+      Channel channel,
+      launcher.run(serve(node, agent_file(root, agent.hash), root, agent.hash, kProbe), deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
-  const auto answer = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT", deadline);
-  if (answer && *answer == std::string(" ") + kProgramVersion) return channel;
+  const auto answer = skip_to_line(channel.fd.get(), "PADDLECTL-", deadline);
+  if (answer && *answer == fmt::format("AGENT {}", kProgramVersion)) {
+    return Found{std::move(channel), {}};
+  }
   if (!answer && !node.host.empty() && TimePoint(std::chrono::steady_clock::now()) >= deadline)
     return without_reply(answer.error(), node);
-  return Channel{};
+  constexpr std::string_view kProbed = "PROBE";
+  if (!answer || !answer->starts_with(kProbed)) return Found{};
+  PADDLE_TRY(Probe probe, read_probe(answer->substr(kProbed.size()), node));
+  return Found{{}, std::move(probe)};
 }
 
 }  // namespace
@@ -417,9 +439,12 @@ Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const Connec
   PADDLE_TRY_STATUS(check_shell_path(node.root));
   PADDLE_TRY(const std::shared_ptr<const Agent> shared, read_agent(options.agent_binary));
   const Agent& agent = *shared;
-  PADDLE_TRY(Channel ready, find_agent(launcher, node, agent, deadline));
-  if (ready.fd) return ready;
-  PADDLE_TRY(const Probe found, probe(launcher, node, deadline));
+  PADDLE_TRY(Found ready, find_agent(launcher, node, agent, deadline));
+  if (ready.agent.fd) return std::move(ready.agent);
+  if (!ready.probe) {
+    PADDLE_TRY(ready.probe, probe(launcher, node, deadline));
+  }
+  const Probe& found = *ready.probe;
   PADDLE_TRY_STATUS(check_architecture(found.architecture));
   std::string root = node.root;
   if (root.starts_with("~/") && found.home.empty()) {
@@ -450,7 +475,7 @@ Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const Connec
     deadline = std::max(deadline, TimePoint(std::chrono::steady_clock::now()) + kUploadDeadline);
     PADDLE_TRY_STATUS(upload(launcher, node, agent, root, file, deadline));
   }
-  PADDLE_TRY(Channel channel, launcher.run(serve(node, file, root, agent.hash), deadline));
+  PADDLE_TRY(Channel channel, launcher.run(serve(node, file, root, agent.hash, kRefuse), deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
   auto version = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT ", deadline);
   if (!version)
