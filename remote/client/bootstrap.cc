@@ -111,29 +111,28 @@ constexpr std::string_view kPrepare =
     "while [ $m -gt 0 ]; do true 2>/dev/null > \"$d/.paddlectl-made\"; d=${d%/*}; m=$((m-1)); "
     "done; ";
 
-// Writes N bytes of stdin to the file F. It is executable as soon as it appears, since another
-// paddlectl may use it. `head` ends after N bytes, so the channel needs no half-close. w: it is
-// there now.
-constexpr std::string_view kUpload =
-    "t || { echo PADDLECTL-REFUSED $b; exit 1; }; u=\"$r/bin/.upload-$$\"; "
-    "head -c N > \"$u\" && [ \"$(wc -c 2>/dev/null < \"$u\")\" -eq N ] 2>/dev/null && chmod 700 "
-    "\"$u\" && "
-    "mv \"$u\" \"$f\" && w=1 || rm -f \"$u\"; ";
-
-// The end of both the preparing and the uploading command: reports the file at $f. One that was not
-// written just now is reported by its SHA-256, where the node has sha256sum. The agent checks its
-// own SHA-256 at its first start. A file that cannot be executed is removed, and so are root and
-// the folders above that contain nothing but our marks.
-constexpr std::string_view kReportFile =
-    "if ! [ -f \"$f\" ]; then echo PADDLECTL-AGENT-IS none; exit; fi; chmod 700 \"$f\"; "
+// i: reports the file at $f. One that was not written just now (w) is reported by its SHA-256,
+// where the node has sha256sum. The agent checks its own SHA-256 at its first start. A file that
+// cannot be executed is removed, and so are root and the folders above that contain nothing but our
+// marks.
+constexpr std::string_view kReport =
+    "i() { if ! [ -f \"$f\" ]; then echo PADDLECTL-AGENT-IS none; return; fi; chmod 700 \"$f\"; "
     "if ! [ -x \"$f\" ]; then rm -f \"$f\"; rmdir \"$r/bin\" 2>/dev/null; "
     "e() { [ \"$(ls -A \"$1\" 2>/dev/null)\" = $2 ] && rm -f \"$1/$2\" && rmdir \"$1\"; }; "
     "if e \"$r\" .paddlectl-node; then d=${r%/*}; "
     "while e \"$d\" .paddlectl-made; do d=${d%/*}; done; fi; "
-    "echo PADDLECTL-REFUSED no program can run from $r, which may be mounted noexec; "
+    "echo PADDLECTL-REFUSED no program can run from $r, which may be mounted noexec; exit 1; "
     "elif [ -n \"$w\" ]; then echo PADDLECTL-AGENT-IS written; "
     "elif command -v sha256sum >/dev/null; then echo PADDLECTL-AGENT-IS $(sha256sum < \"$f\"); "
-    "else echo PADDLECTL-AGENT-IS unhashed; fi'";
+    "else echo PADDLECTL-AGENT-IS unhashed; fi; }; i; ";
+
+// After an empty line, writes N bytes of stdin to the file F and reports it. It is executable as
+// soon as it appears, since another paddlectl may use it. `head` ends after N bytes, so the channel
+// needs no half-close.
+constexpr std::string_view kUpload =
+    "read -r x || exit 0; t || { echo PADDLECTL-REFUSED $b; exit 1; }; u=\"$r/bin/.upload-$$\"; "
+    "head -c N > \"$u\" && [ \"$(wc -c 2>/dev/null < \"$u\")\" -eq N ] 2>/dev/null && chmod 700 "
+    "\"$u\" && mv \"$u\" \"$f\" && w=1 || rm -f \"$u\"; i'";
 
 constexpr std::string_view kShow =
     "exec /bin/sh -c 'echo; echo PADDLECTL-CONTENT $(wc -c < \"F\"); exec cat \"F\"'";
@@ -211,12 +210,17 @@ Error refused_by_shell(Error error, const Channel& channel) {
   return error;
 }
 
-Result<std::string> answer_of(Launcher& launcher, const std::string& command,
-                              const std::string& prefix, TimePoint deadline) {
-  PADDLE_TRY(const Channel channel, launcher.run(command, deadline));
+Result<std::string> answer_on(const Channel& channel, const std::string& prefix,
+                              TimePoint deadline) {
   auto line = skip_to_line(channel.fd.get(), prefix, deadline);
   if (!line) return refused_by_shell(std::move(line).error(), channel);
   return line;
+}
+
+Result<std::string> answer_of(Launcher& launcher, const std::string& command,
+                              const std::string& prefix, TimePoint deadline) {
+  PADDLE_TRY(const Channel channel, launcher.run(command, deadline));
+  return answer_on(channel, prefix, deadline);
 }
 
 struct Agent {
@@ -340,15 +344,12 @@ Status check_architecture(const std::string& theirs) {
                "build paddlectl for that architecture"};
 }
 
-Status upload(Launcher& launcher, const NodeSpec& node, const Agent& agent, const std::string& root,
+// `channel` is that of the command which ends with kUpload.
+Status upload(Launcher& launcher, const Channel& channel, const Agent& agent,
               const std::string& file, TimePoint deadline) {
-  PADDLE_TRY(
-      const Channel channel,
-      launcher.run(fmt::format("{}{}{}{}", fill_holes(kBegin, root, file), trust(node),
-                               fill_holes(kUpload, {}, {}, agent.content.size()), kReportFile),
-                   deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
-  auto written = write_all(channel.fd.get(), as_bytes(agent.content), deadline);
+  Status written = write_all(channel.fd.get(), as_bytes(std::string_view("\n")), deadline);
+  if (written) written = write_all(channel.fd.get(), as_bytes(agent.content), deadline);
   // If the shell answers although writing failed, the answer says why only a part was written.
   auto answer = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT-IS ", deadline);
   if (!answer) {
@@ -459,11 +460,12 @@ Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const Connec
     return Error{Errc::kUsage, "workdir '" + root + "' must be absolute or start with ~/", ""};
   }
   const std::string file = agent_file(root, agent.hash);
-  PADDLE_TRY(const std::string answer,
-             answer_of(launcher,
-                       fmt::format("{}{}{}{}{}", fill_holes(kBegin, root, file), trust(node),
-                                   options.create ? "" : kFind, kPrepare, kReportFile),
-                       "PADDLECTL-AGENT-IS ", deadline));
+  PADDLE_TRY(const Channel prepared,
+             launcher.run(fmt::format("{}{}{}{}{}{}", fill_holes(kBegin, root, file), trust(node),
+                                      options.create ? "" : kFind, kPrepare, kReport,
+                                      fill_holes(kUpload, {}, {}, agent.content.size())),
+                          deadline));
+  PADDLE_TRY(const std::string answer, answer_on(prepared, "PADDLECTL-AGENT-IS ", deadline));
   if (answer == "absent") return Channel{};
   if (answer.starts_with("hidden ")) {
     return Error{Errc::kAuth, escape_control(answer.substr(7)) + " cannot be read by this user",
@@ -473,7 +475,7 @@ Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const Connec
   PADDLE_TRY(const bool there, is_agent(launcher, answer, agent, file, deadline));
   if (!there) {
     deadline = std::max(deadline, TimePoint(std::chrono::steady_clock::now()) + kUploadDeadline);
-    PADDLE_TRY_STATUS(upload(launcher, node, agent, root, file, deadline));
+    PADDLE_TRY_STATUS(upload(launcher, prepared, agent, file, deadline));
   }
   PADDLE_TRY(Channel channel, launcher.run(serve(node, file, root, agent.hash, kRefuse), deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
