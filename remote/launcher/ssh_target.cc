@@ -1,6 +1,7 @@
 #include "remote/launcher/ssh_target.h"
 
 #include <arpa/inet.h>
+#include <fnmatch.h>
 #include <glob.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -160,15 +161,27 @@ std::pair<std::string, std::string> split_line(const std::string& line) {
           line.substr(rest, last == line.npos || last < rest ? 0 : last + 1 - rest)};
 }
 
-// Reads the files of a configuration, to find whether ssh gives the same answer for every host but
-// for its name. Says no where it is not sure.
+// Reads the files of a configuration, to find which hosts ssh gives the same answer but for the
+// name: those for which the same Host lines hold. Says nothing where it is not sure.
 class HostScan {
  public:
   // `include_folder`: where relative names of included files begin.
-  explicit HostScan(std::string include_folder) : include_folder_(std::move(include_folder)) {}
+  HostScan(std::string host, std::string include_folder)
+      : host_(std::move(host)), include_folder_(std::move(include_folder)) {}
 
-  // No file: the same for all hosts.
-  bool is_same_for_all_hosts(const std::string& file, int depth = 0) {
+  // Whether the answer depends on no more of the host than on the Host lines that hold. No file
+  // gives all hosts the same.
+  bool is_clear(const std::string& file) {
+    holds_ = true;
+    return is_clear(file, 0);
+  }
+  // The files that were read, one a line, in ssh's order.
+  const std::string& files() const { return files_; }
+  // Differs after a change of one of them, and for a host for which other Host lines hold.
+  const std::string& version() const { return version_; }
+
+ private:
+  bool is_clear(const std::string& file, int depth) {
     constexpr int kDepthMax = 16;  // as ssh
     struct stat info {};
     if (::stat(file.c_str(), &info) != 0) return errno == ENOENT;
@@ -178,50 +191,73 @@ class HostScan {
     if (depth > kDepthMax || !S_ISREG(info.st_mode)) return false;
     const auto text = read_file(file);
     if (!text) return false;
+    const bool can_hold =
+        holds_;  // nothing holds in a file that a block without this host includes
     std::istringstream lines(*text);
     for (std::string line; std::getline(lines, line);) {
-      if (!is_same_for_all_hosts_in(line, depth)) return false;
+      if (!is_clear_line(line, depth, can_hold)) return false;
     }
     return true;
   }
 
-  // The files that were read, one a line, in ssh's order.
-  const std::string& files() const { return files_; }
-  // Differs after a change of one of them.
-  const std::string& version() const { return version_; }
-
- private:
-  bool is_same_for_all_hosts_in(const std::string& line, int depth) {
+  bool is_clear_line(const std::string& line, int depth, bool can_hold) {
     const auto [name, value] = split_line(line);
     const std::string option = lower_case(name);
     if (option.starts_with('#') || line.find_first_not_of(" \t\r\f") == line.npos) return true;
-    if (option == "host") return value == "*";
-    if (option == "include") return is_same_for_all_hosts_included(value, depth);
-    // ssh itself replaces tokens in a HostName, refuses a ProxyJump through the host itself, and
-    // skips some characters before an option. Other values with tokens differ by its version.
-    return option != "match" && option != "hostname" && option != "proxyjump" && !option.empty() &&
-           !option.starts_with("canonical") && option.find('"') == option.npos &&
-           (value.find('%') == value.npos || is_among(option, kWithoutEffect));
+    // ssh skips some characters before an option.
+    if (option.empty() || option == "match" || option.find('"') != option.npos) return false;
+    if (option == "host") return take_host_line(value, can_hold);
+    if (option == "include") return is_clear_included(value, depth);
+    // ssh itself replaces tokens in a HostName, and refuses a ProxyJump through the host itself.
+    // Other values with tokens differ by its version.
+    return !holds_ ||
+           (option != "hostname" && option != "proxyjump" && !option.starts_with("canonical") &&
+            (value.find('%') == value.npos || is_among(option, kWithoutEffect)));
   }
 
-  bool is_same_for_all_hosts_included(const std::string& patterns, int depth) {
+  // False for patterns with comments, quotes or characters that are not understood here.
+  bool take_host_line(const std::string& patterns, bool can_hold) {
+    constexpr std::string_view kPlain = "-._:*?! \t";
+    const bool is_plain = std::ranges::all_of(patterns, [&](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             kPlain.find(c) != kPlain.npos;
+    });
+    if (!is_plain || patterns.empty()) return false;
+    bool is_named = false;
+    bool is_excluded = false;
+    std::istringstream words(patterns);
+    for (std::string word; words >> word;) {
+      const bool negates = word.starts_with('!');
+      if (::fnmatch(word.c_str() + (negates ? 1 : 0), host_.c_str(), 0) != 0) continue;
+      (negates ? is_excluded : is_named) = true;
+    }
+    holds_ = can_hold && is_named && !is_excluded;
+    version_ += holds_ ? "+" : "-";
+    return true;
+  }
+
+  bool is_clear_included(const std::string& patterns, int depth) {
     if (patterns.find_first_of("~\"'\\$%{") != patterns.npos) return false;
     std::istringstream words(patterns);
     for (std::string pattern; words >> pattern;) {
       if (!pattern.starts_with('/')) pattern = include_folder_ + "/" + pattern;
       ::glob_t found{};
       const int code = ::glob(pattern.c_str(), 0, nullptr, &found);
-      bool is_same = code == 0 || code == GLOB_NOMATCH;
-      for (std::size_t i = 0; is_same && i < found.gl_pathc; ++i) {
-        is_same = is_same_for_all_hosts(found.gl_pathv[i], depth + 1);
+      bool good = code == 0 || code == GLOB_NOMATCH;
+      for (std::size_t i = 0; good && i < found.gl_pathc; ++i) {
+        const bool held = holds_;
+        good = is_clear(found.gl_pathv[i], depth + 1);
+        holds_ = held;
       }
       ::globfree(&found);
-      if (!is_same) return false;
+      if (!good) return false;
     }
     return true;
   }
 
+  std::string host_;
   std::string include_folder_;
+  bool holds_ = true;  // the block of the current line
   std::string files_;
   std::string version_;
 };
@@ -286,14 +322,15 @@ Result<OpensshConfig> OpensshConfig::ask(const NodeSpec& node, TimePoint deadlin
 }
 
 // One `ssh -G` takes as much CPU as a fifth of a handshake, and most configurations give all nodes
-// of a cluster the same options. The first node asks for all; the others wait for its answer.
+// of a cluster the same options, by one Host line. The first node asks for all; the others wait for
+// its answer.
 Result<OpensshConfig::Answer> OpensshConfig::read_or_share(const std::string& host, bool usual,
                                                            TimePoint deadline) const {
-  HostScan user_files(home_directory() + "/.ssh");
-  HostScan system_files("/etc/ssh");
+  HostScan user_files(host, home_directory() + "/.ssh");
+  HostScan system_files(host, "/etc/ssh");
   if (!is_plain_host(host) ||
-      !user_files.is_same_for_all_hosts(usual ? home_directory() + "/.ssh/config" : file_) ||
-      (usual && !system_files.is_same_for_all_hosts(kSystemConfig))) {
+      !user_files.is_clear(usual ? home_directory() + "/.ssh/config" : file_) ||
+      (usual && !system_files.is_clear(kSystemConfig))) {
     return read(deadline);
   }
   const std::vector<std::string> but_host(arguments_.begin(), arguments_.end() - 1);

@@ -1,7 +1,10 @@
 // Targets that a node and a configuration give, and one without a configuration or an ssh.
 #include "remote/launcher/ssh_target.h"
 
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <memory>
 
 #include <gtest/gtest.h>
 
@@ -52,36 +55,74 @@ class SshStarts {
   std::string path_;
 };
 
+// The port of a host with this config, as the user's own ssh reads it.
+std::string port_by_ssh(const std::string& config, const std::string& host) {
+  const std::string command = fmt::format("ssh -T -G -F {} {} 2>/dev/null", config, host);
+  const std::unique_ptr<FILE, int (*)(FILE*)> output(::popen(command.c_str(), "r"), ::pclose);
+  char line[4096];
+  while (output && std::fgets(line, sizeof line, output.get()) != nullptr) {
+    if (std::string_view(line).starts_with("port "))
+      return std::string(line + 5, strcspn(line + 5, "\n"));
+  }
+  return "";
+}
+
 TEST_F(SshTargetTest, SshIsAskedOncePerHostOnlyWhereItsFilesDependOnTheHost) {
   constexpr std::size_t kHosts = 4;
   folder_.write("config", "");
   ASSERT_TRUE(resolve(node_, soon()));  // asks for ssh's defaults, once
   std::filesystem::create_directory(folder_ / "bin");
-  const SshStarts starts(folder_);
-  folder_.write("conf.d/1.conf", "Port 1\n");
+  folder_.write("conf.d/1.conf", "Port 1\nHost n3\n  User three\n");
+  folder_.write("hosts.d/1.conf", "Host n2\n  Port 21\n");
+  folder_.write("hosts.d/2.conf", "Host n*\n  Port 22\n");
   const std::string include = "Include " + folder_.path() + "/conf.d/*.conf\n";
-  for (const auto& [config, asks_once] :
-       std::vector<std::pair<std::string, bool>>{{"User u\nHost *\n  Port 2\n", true},
-                                                 {"ControlPath ~/.ssh/%r@%h:%p\n", true},
-                                                 {"# Host n1\n\n" + include, true},
-                                                 {"Host n1\n  Port 2\n", false},
-                                                 {"Host * !n1\n  Port 2\n", false},
-                                                 {"=Host n1\n  Port 2\n", false},
-                                                 {"\rMatch host n1\n  Port 2\n", false},
-                                                 {"Match all\n  Port 2\n", false},
-                                                 {"ProxyJump n9\n", false},
-                                                 {"\"Host\" n1\n  Port 2\n", false},
-                                                 {"HostName %h.lab\n", false},
-                                                 {"IdentityFile ~/keys/%h\n", false},
-                                                 {"CanonicalizeHostname yes\n", false},
-                                                 {"Include ~/other*\n", false}}) {
+  const std::string hosts = "Include " + folder_.path() + "/hosts.d/*.conf\n";
+  // One start for all hosts for which the same Host lines hold.
+  for (const auto& [config, expected] : std::vector<std::pair<std::string, std::size_t>>{
+           {"User u\nHost *\n  Port 2\n", 1},
+           {"ControlPath ~/.ssh/%r@%h:%p\n", 1},
+           {"# Host n1\n\nUser u\n", 1},
+           {include, 2},
+           {"Host n1\n  Port 2\n", 2},
+           {"Host n1 n2\n  Port 2\nHost n2 n3\n  User u\n", 4},
+           {"Host n?\n  Port 2\nHost *\n  Port 3\n", 1},
+           {"Host * !n1\n  Port 2\n", 2},
+           {"Host !n1\n  Port 2\n", 1},
+           {"Host !n1 n*\n  Port 2\nHost n1\nPort 3\n", 2},
+           {"Host N1 n\n  Port 2\n", 1},
+           {"Host other\n  HostName %h.lab\n  ProxyJump n9\nHost *\nPort 2\n", 1},
+           {"Host n1\n  HostName n9\n", 2},
+           {"Host other\n" + include + "Port 3\nHost *\nPort 4\n", 1},
+           {"Host n2\n" + hosts + "Port 3\nHost *\nPort 4\n", 2},
+           {hosts + "Port 3\n", 2},
+           {"Host n[1]\n  Port 2\n", kHosts},
+           {"Host n1 # mine\n  Port 2\n", kHosts},
+           {"Host \"n1\"\n  Port 2\n", kHosts},
+           {"Host n1,n2\n  Port 2\n", kHosts},
+           {"=Host n1\n  Port 2\n", kHosts},
+           {"\rMatch host n1\n  Port 2\n", kHosts},
+           {"Match all\n  Port 2\n", kHosts},
+           {"Host other\nMatch host n1\n  Port 2\n", kHosts},
+           {"ProxyJump n9\n", kHosts},
+           {"\"Host\" n1\n  Port 2\n", kHosts},
+           {"HostName %h.lab\n", kHosts},
+           {"IdentityFile ~/keys/%h\n", kHosts},
+           {"CanonicalizeHostname yes\n", kHosts},
+           {"Include ~/other*\n", kHosts}}) {
     folder_.write("config", config);
+    std::vector<std::string> ports;
+    for (std::size_t i = 0; i < kHosts; ++i) {
+      ports.push_back(port_by_ssh(folder_ / "config", fmt::format("n{}", i)));
+    }
+    const SshStarts starts(folder_);
     const std::size_t before = starts.count();
     for (std::size_t i = 0; i < kHosts; ++i) {
       node_.host = fmt::format("n{}", i);
-      ASSERT_TRUE(resolve(node_, soon())) << config;
+      const auto target = resolve(node_, soon());
+      ASSERT_TRUE(target) << config;
+      EXPECT_EQ(std::to_string(target->port), ports[i]) << node_.host << ": " << config;
     }
-    EXPECT_EQ(starts.count() - before, asks_once ? 1 : kHosts) << config;
+    EXPECT_EQ(starts.count() - before, expected) << config;
   }
   // ssh reads another file than the one in this user's home.
   std::filesystem::create_directories(folder_ / "home/.ssh");
