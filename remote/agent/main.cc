@@ -32,30 +32,30 @@ constexpr int kSpecFd = 3;
 constexpr int kStatusFd = 4;
 
 constexpr const char* kProgram = "/proc/self/exe";
-constexpr std::size_t kNoteBytesMax = 100;
+constexpr std::size_t kNoteBytesMax = 200;
 
-// Returns true if the note was written in this boot and the program has not been modified since.
-bool is_verified(const std::string& note, const std::string& boot) {
+// Differs in another boot, and for another or a changed program. Empty if there is no boot id.
+std::string own_state() {
   struct stat program {};
-  struct stat noted {};
-  if (::stat(kProgram, &program) != 0 || ::stat(note.c_str(), &noted) != 0) return false;
-  if (stamp_of(program).modified_ns > stamp_of(noted).modified_ns) return false;
-  const auto text = read_file(note, kNoteBytesMax);
-  return text && *text == boot;
+  const std::string boot = boot_id();
+  if (boot.empty() || ::stat(kProgram, &program) != 0) return "";
+  const FileStamp stamp = stamp_of(program);
+  return fmt::format("{} {} {} {} {} {}", boot, stamp.device, stamp.inode, stamp.size,
+                     stamp.modified_ns, stamp.changed_ns);
 }
 
 // Returns true if this program has the SHA-256 `hash` (hexadecimal), which paddlectl expects. A
-// match is recorded with the boot id in <program>.verified, so that the program is hashed once per
-// boot.
+// match is recorded in <program>.verified, so that the program is hashed once per boot.
 bool own_program_is(const std::string& hash) {
   std::error_code error;
   const std::string note = std::filesystem::read_symlink(kProgram, error).string() + ".verified";
-  const std::string boot = boot_id();
-  if (!error && !boot.empty() && is_verified(note, boot)) return true;
+  const std::string state = own_state();
+  const auto noted = read_file(note, kNoteBytesMax);
+  if (!error && !state.empty() && noted && *noted == state) return true;
   const auto found = sha256_of_file(kProgram);
   if (!found || to_hex(*found) != hash) return false;
   // If the record cannot be written, the next start hashes again.
-  if (!error && !boot.empty()) (void)replace_file(note, as_bytes(boot));
+  if (!error && !state.empty()) (void)replace_file(note, as_bytes(state));
   return true;
 }
 

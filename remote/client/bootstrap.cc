@@ -109,12 +109,13 @@ constexpr std::string_view kPrepare =
     "t || { echo PADDLECTL-REFUSED $b; exit 1; }; set -C; d=${r%/*}; "
     "true 2>/dev/null > \"$r/.paddlectl-node\"; "
     "while [ $m -gt 0 ]; do true 2>/dev/null > \"$d/.paddlectl-made\"; d=${d%/*}; m=$((m-1)); "
-    "done; ";
+    "done; set +C; ";
 
 // i: reports the file at $f. One that was not written just now (w) is reported by its SHA-256,
 // where the node has sha256sum. The agent checks its own SHA-256 at its first start. A file that
 // cannot be executed is removed, and so are root and the folders above that contain nothing but our
 // marks.
+constexpr const char* kAgentIs = "PADDLECTL-AGENT-IS ";
 constexpr std::string_view kReport =
     "i() { if ! [ -f \"$f\" ]; then echo PADDLECTL-AGENT-IS none; return; fi; chmod 700 \"$f\"; "
     "if ! [ -x \"$f\" ]; then rm -f \"$f\"; rmdir \"$r/bin\" 2>/dev/null; "
@@ -250,12 +251,14 @@ Result<std::shared_ptr<const Agent>> read_agent(const std::string& path) {
   return agent;
 }
 
-// `answer` is "written", "<sha256>  -", "none" or "unhashed"; for "unhashed" the file is fetched
-// and compared.
-Result<bool> is_agent(Launcher& launcher, const std::string& answer, const Agent& agent,
-                      const std::string& file, TimePoint deadline) {
-  if (answer == "written") return true;
-  if (answer != "unhashed") return answer.substr(0, answer.find(' ')) == agent.hash;
+// `answer` is "written", "<sha256>  -", "none" or "unhashed".
+bool is_hash(const std::string& answer, const Agent& agent) {
+  return answer.substr(0, answer.find(' ')) == agent.hash;
+}
+
+// For a node that cannot hash: fetches the file and compares it.
+Result<bool> has_content(Launcher& launcher, const Agent& agent, const std::string& file,
+                         TimePoint deadline) {
   PADDLE_TRY(const Channel channel, launcher.run(fill_holes(kShow, {}, file), deadline));
   PADDLE_TRY(const std::string size,
              skip_to_line(channel.fd.get(), "PADDLECTL-CONTENT ", deadline));
@@ -344,20 +347,14 @@ Status check_architecture(const std::string& theirs) {
                "build paddlectl for that architecture"};
 }
 
-// `channel` is that of the command which ends with kUpload.
-Status upload(Launcher& launcher, const Channel& channel, const Agent& agent,
-              const std::string& file, TimePoint deadline) {
-  PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
-  Status written = write_all(channel.fd.get(), as_bytes(std::string_view("\n")), deadline);
-  if (written) written = write_all(channel.fd.get(), as_bytes(agent.content), deadline);
-  // If the shell answers although writing failed, the answer says why only a part was written.
-  auto answer = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT-IS ", deadline);
-  if (!answer) {
-    Error error = written ? std::move(answer).error() : std::move(written).error();
-    return refused_by_shell(std::move(error), channel).with("push the agent");
-  }
-  PADDLE_TRY(const bool arrived, is_agent(launcher, *answer, agent, file, deadline));
-  if (arrived) return {};
+// True as well if the node cannot say.
+bool is_hashed_there(Launcher& launcher, const std::string& prepare, const Agent& agent,
+                     TimePoint deadline) {
+  const auto answer = answer_of(launcher, prepare, kAgentIs, deadline);
+  return !answer || *answer == "unhashed" || is_hash(*answer, agent);
+}
+
+Error incomplete(const std::string& file, const Channel& channel) {
   Error error = with_stderr(Error{Errc::kResource, "the agent is incomplete at " + file,
                                   "check whether the disk is full; make room there, or set another "
                                   "`workdir` in the cluster file"},
@@ -365,6 +362,22 @@ Status upload(Launcher& launcher, const Channel& channel, const Agent& agent,
   const std::string_view lack = hint_for_lack(error.message);
   if (lack.find("ulimit") != lack.npos) error.hint = fmt::format("{}, on the node", lack);
   return error;
+}
+
+// `channel` is that of the command which ends with kUpload.
+Status upload(const Channel& channel, const Agent& agent, const std::string& file,
+              TimePoint deadline) {
+  PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
+  Status written = write_all(channel.fd.get(), as_bytes(std::string_view("\n")), deadline);
+  if (written) written = write_all(channel.fd.get(), as_bytes(agent.content), deadline);
+  // If the shell answers although writing failed, the answer says why only a part was written.
+  auto answer = skip_to_line(channel.fd.get(), kAgentIs, deadline);
+  if (!answer) {
+    Error error = written ? std::move(answer).error() : std::move(written).error();
+    return refused_by_shell(std::move(error), channel).with("push the agent");
+  }
+  if (*answer == "written" || is_hash(*answer, agent)) return {};
+  return incomplete(file, channel);
 }
 
 // Returns the path as the node's shell needs it inside double quotes.
@@ -460,28 +473,42 @@ Result<Channel> bootstrap(Launcher& launcher, const NodeSpec& node, const Connec
     return Error{Errc::kUsage, "workdir '" + root + "' must be absolute or start with ~/", ""};
   }
   const std::string file = agent_file(root, agent.hash);
-  PADDLE_TRY(const Channel prepared,
-             launcher.run(fmt::format("{}{}{}{}{}{}", fill_holes(kBegin, root, file), trust(node),
-                                      options.create ? "" : kFind, kPrepare, kReport,
-                                      fill_holes(kUpload, {}, {}, agent.content.size())),
-                          deadline));
-  PADDLE_TRY(const std::string answer, answer_on(prepared, "PADDLECTL-AGENT-IS ", deadline));
+  const std::string prepare = fmt::format(
+      "{}{}{}{}{}{}", fill_holes(kBegin, root, file), trust(node), options.create ? "" : kFind,
+      kPrepare, kReport, fill_holes(kUpload, {}, {}, agent.content.size()));
+  PADDLE_TRY(Channel prepared, launcher.run(prepare, deadline));
+  PADDLE_TRY(std::string answer, answer_on(prepared, kAgentIs, deadline));
   if (answer == "absent") return Channel{};
   if (answer.starts_with("hidden ")) {
     return Error{Errc::kAuth, escape_control(answer.substr(7)) + " cannot be read by this user",
                  "run this as the owner of the folder, or name a cluster of your own with "
                  "--cluster"};
   }
-  PADDLE_TRY(const bool there, is_agent(launcher, answer, agent, file, deadline));
-  if (!there) {
-    deadline = std::max(deadline, TimePoint(std::chrono::steady_clock::now()) + kUploadDeadline);
-    PADDLE_TRY_STATUS(upload(launcher, prepared, agent, file, deadline));
+  bool is_there = is_hash(answer, agent);
+  if (answer == "unhashed") {
+    prepared = Channel{};  // a server may allow one session at a time
+    PADDLE_TRY(is_there, has_content(launcher, agent, file, deadline));
+    if (!is_there) {
+      PADDLE_TRY(prepared, launcher.run(prepare, deadline));
+      PADDLE_TRY(answer, answer_on(prepared, kAgentIs, deadline));
+    }
   }
+  if (!is_there) {
+    deadline = std::max(deadline, TimePoint(std::chrono::steady_clock::now()) + kUploadDeadline);
+    PADDLE_TRY_STATUS(upload(prepared, agent, file, deadline));
+  }
+  prepared = Channel{};
   PADDLE_TRY(Channel channel, launcher.run(serve(node, file, root, agent.hash, kRefuse), deadline));
   PADDLE_TRY_STATUS(set_nonblocking(channel.fd.get()));
   auto version = skip_to_line(channel.fd.get(), "PADDLECTL-AGENT ", deadline);
-  if (!version)
-    return refused_by_shell(std::move(version).error(), channel).with("start the agent");
+  if (!version) {
+    Error error = refused_by_shell(std::move(version).error(), channel);
+    channel.fd = UniqueFd();
+    if (!is_there && !is_hashed_there(launcher, prepare, agent, deadline)) {
+      return incomplete(file, channel);
+    }
+    return std::move(error).with("start the agent");
+  }
   if (*version != kProgramVersion) {
     return Error{Errc::kVersion,
                  fmt::format("paddlectl-agent is {}, paddlectl is {}", escape_control(*version),

@@ -70,6 +70,10 @@ TEST_F(SshConnectTest, AServerMayAllowOneSessionAConnection) {
     ASSERT_TRUE(client);
     EXPECT_TRUE(client->facts());
   }
+  // An agent that is there, but cannot be run yet.
+  for (const auto& entry : std::filesystem::directory_iterator(node_.root + "/bin")) {
+    std::filesystem::permissions(entry.path(), std::filesystem::perms::owner_read);
+  }
   auto client = connected();
   ASSERT_TRUE(client);
   EXPECT_TRUE(client->teardown(false));
