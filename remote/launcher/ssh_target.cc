@@ -191,8 +191,8 @@ class HostScan {
     if (depth > kDepthMax || !S_ISREG(info.st_mode)) return false;
     const auto text = read_file(file);
     if (!text) return false;
-    const bool can_hold =
-        holds_;  // nothing holds in a file that a block without this host includes
+    // Nothing holds in a file that a block without this host includes.
+    const bool can_hold = holds_;
     std::istringstream lines(*text);
     for (std::string line; std::getline(lines, line);) {
       if (!is_clear_line(line, depth, can_hold)) return false;
@@ -206,7 +206,11 @@ class HostScan {
     if (option.starts_with('#') || line.find_first_not_of(" \t\r\f") == line.npos) return true;
     // ssh skips some characters before an option.
     if (option.empty() || option == "match" || option.find('"') != option.npos) return false;
-    if (option == "host") return take_host_line(value, can_hold);
+    // ssh takes a second '=' for a part of a pattern, and refuses empty patterns.
+    if (option == "host") {
+      return std::ranges::count(line, '=') < 2 && line.find('"') == line.npos &&
+             take_host_line(value, can_hold);
+    }
     if (option == "include") return is_clear_included(value, depth);
     // ssh itself replaces tokens in a HostName, and refuses a ProxyJump through the host itself.
     // Other values with tokens differ by its version.

@@ -3,8 +3,8 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -55,16 +55,20 @@ class SshStarts {
   std::string path_;
 };
 
-// The port of a host with this config, as the user's own ssh reads it.
-std::string port_by_ssh(const std::string& config, const std::string& host) {
+// "name:port" of a host with this config, as the user's own ssh reads it.
+std::string place_by_ssh(const std::string& config, const std::string& host) {
   const std::string command = fmt::format("ssh -T -G -F {} {} 2>/dev/null", config, host);
   const std::unique_ptr<FILE, int (*)(FILE*)> output(::popen(command.c_str(), "r"), ::pclose);
+  std::string name, port;
   char line[4096];
   while (output && std::fgets(line, sizeof line, output.get()) != nullptr) {
-    if (std::string_view(line).starts_with("port "))
-      return std::string(line + 5, strcspn(line + 5, "\n"));
+    std::istringstream words(line);
+    std::string option, value;
+    words >> option >> value;
+    if (option == "hostname") name = value;
+    if (option == "port") port = value;
   }
-  return "";
+  return fmt::format("{}:{}", name, port);
 }
 
 TEST_F(SshTargetTest, SshIsAskedOncePerHostOnlyWhereItsFilesDependOnTheHost) {
@@ -99,6 +103,8 @@ TEST_F(SshTargetTest, SshIsAskedOncePerHostOnlyWhereItsFilesDependOnTheHost) {
            {"Host n1 # mine\n  Port 2\n", kHosts},
            {"Host \"n1\"\n  Port 2\n", kHosts},
            {"Host n1,n2\n  Port 2\n", kHosts},
+           {"Host = n1\n  Port 2\n", 2},
+           {"Host ==!* *\n  HostName %h.localdomain\n", kHosts},
            {"=Host n1\n  Port 2\n", kHosts},
            {"\rMatch host n1\n  Port 2\n", kHosts},
            {"Match all\n  Port 2\n", kHosts},
@@ -110,9 +116,9 @@ TEST_F(SshTargetTest, SshIsAskedOncePerHostOnlyWhereItsFilesDependOnTheHost) {
            {"CanonicalizeHostname yes\n", kHosts},
            {"Include ~/other*\n", kHosts}}) {
     folder_.write("config", config);
-    std::vector<std::string> ports;
+    std::vector<std::string> places;
     for (std::size_t i = 0; i < kHosts; ++i) {
-      ports.push_back(port_by_ssh(folder_ / "config", fmt::format("n{}", i)));
+      places.push_back(place_by_ssh(folder_ / "config", fmt::format("n{}", i)));
     }
     const SshStarts starts(folder_);
     const std::size_t before = starts.count();
@@ -120,7 +126,7 @@ TEST_F(SshTargetTest, SshIsAskedOncePerHostOnlyWhereItsFilesDependOnTheHost) {
       node_.host = fmt::format("n{}", i);
       const auto target = resolve(node_, soon());
       ASSERT_TRUE(target) << config;
-      EXPECT_EQ(std::to_string(target->port), ports[i]) << node_.host << ": " << config;
+      EXPECT_EQ(fmt::format("{}:{}", target->host, target->port), places[i]) << config;
     }
     EXPECT_EQ(starts.count() - before, expected) << config;
   }
