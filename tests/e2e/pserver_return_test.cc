@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <thread>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "engine/snapshot/savepoint_folder.h"
 #include "tests/e2e/ledger_job.h"
 #include "tests/e2e/supervised.h"
 #include "tests/support/free_ports.h"
@@ -49,6 +51,13 @@ class PserverReturn : public testing::Test {
     const bool has_begun = first.process().prints("Pass=0 Batch=", kLimit);
     EXPECT_TRUE(has_begun) << first.process().output();
     if (!has_begun) return 0;
+    // A pserver that is lost before its first savepoint ends the run.
+    for (int id = 0; id < shape.pservers; ++id) {
+      const auto give_up = std::chrono::steady_clock::now() + limit();
+      while (!has_savepoints(name, shape, id) && std::chrono::steady_clock::now() < give_up) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    }
     std::vector<int> kills(all.size());
     Rng rng(seed);
     for (int i = 0; i < kills_wanted(kKills); ++i) {
@@ -68,6 +77,25 @@ class PserverReturn : public testing::Test {
     for (int id = 0; id < shape.pservers; ++id) pservers += kills[static_cast<std::size_t>(id)];
     std::printf("killed %d pservers\n", pservers);
     return pservers;
+  }
+
+  // Whether each port of the pserver has written one whole.
+  bool has_savepoints(const std::string& name, const Shape& shape, int id) const {
+    const std::string folder = job.folder() / fmt::format("{}-savepoints/pserver-{}", name, id);
+    std::error_code error;
+    int ports = 0;
+    for (const auto& port : std::filesystem::directory_iterator(folder, error)) {
+      const auto directory = snapshot::kernel_file_system().open_directory(port.path());
+      for (const auto& file : std::filesystem::directory_iterator(port.path(), error)) {
+        auto reader = snapshot::SavepointFileReader::open(**directory, file.path().filename());
+        Result<bool> more = static_cast<bool>(reader);
+        while (reader && more && *more) more = reader->next();
+        if (!reader || !more) continue;
+        ++ports;
+        break;
+      }
+    }
+    return ports == shape.ports_of_pserver();
   }
 
   Job job;

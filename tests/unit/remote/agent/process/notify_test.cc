@@ -223,8 +223,9 @@ TEST_F(NotifyTest, TheCommandOfAKilledSupervisorIsEndedWithTheJob) {
   const auto agent = connect_agent();
   const auto begin = [&] {
     std::filesystem::remove(node_.root + "/jobs/job-1/runs");
-    ASSERT_TRUE(agent->start(
-        notifying(*agent, "exit 0", "setsid sleep 24494897 & touch ../runs; exec sleep 99")));
+    const auto started = agent->start(
+        notifying(*agent, "exit 0", "setsid sleep 24494897 & touch ../runs; exec sleep 99"));
+    ASSERT_TRUE(started) << started.error().message;
     wait_end(*agent, "job-1", "trainer-0");
     ASSERT_TRUE(waits_until([&] { return exists("runs"); }));
     ASSERT_EQ(::kill(supervisor_of("trainer-0"), SIGKILL), 0);
@@ -232,6 +233,7 @@ TEST_F(NotifyTest, TheCommandOfAKilledSupervisorIsEndedWithTheJob) {
   begin();
   ASSERT_TRUE(agent->start(notifying(*agent, "exit 0", "true")));
   EXPECT_TRUE(is_gone("24494897")) << "another start";
+  wait_end(*agent, "job-1", "trainer-0");
   begin();
   ASSERT_TRUE(
       agent->claim_job({.job = "job-1", .claim = {JobCommand::kStopNow, "alice@laptop, pid 12"}}));
@@ -264,6 +266,10 @@ TEST_F(NotifyTest, ALateSupervisorReportsTheFailureThoughTheRestIsStopped) {
   wire::agent::PidRecord record = record_of("trainer-1");
   ASSERT_EQ(::kill(record.supervisor(), SIGSTOP), 0);
   ASSERT_EQ(::kill(record.pid(), SIGKILL), 0);
+  ASSERT_TRUE(waits_until([&] {
+    return file_content(fmt::format("/proc/{}/stat", record.pid())).find(") Z ") !=
+           std::string::npos;
+  })) << "it ends only when it runs next";
   std::thread later([&] {
     EXPECT_TRUE(waits_until([&] { return exists("proc/trainer-1/stop"); }));
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
