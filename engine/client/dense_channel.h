@@ -4,7 +4,7 @@
 
 #include "engine/client/dense_layout.h"
 #include "engine/client/lanes.h"
-#include "engine/table/dense_loan.h"
+#include "engine/table/loans.h"
 
 namespace paddle::client {
 

@@ -24,7 +24,7 @@ ShardChannels::ShardChannels(ChannelOptions options, Links dense, Links sparse)
       sparse_(options_.parameters,
               ClientLanes("sparse", std::move(sparse), options_.lane,
                           static_cast<std::uint16_t>(dense_.lanes().size()), options_.deadline),
-              options_.transfer_bytes),
+              options_.transfer_bytes, options_.row_loans),
       recovery_(options_.parameters, options_.lane.trainer_id, options_.passes) {
   for (ClientLanes* lanes : {&dense_.lanes(), &sparse_.lanes()}) {
     lanes->set_on_waiting(options_.on_waiting);

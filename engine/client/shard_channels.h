@@ -20,6 +20,7 @@ struct ChannelOptions {
   // Calls work(0) and work(1) at the same time, for the dense part and the rows of a push, and
   // returns when both have returned. Empty: the calling thread does both.
   std::function<void(const std::function<void(std::size_t)>& work)> run_pair = {};
+  SparseChannel::Loans row_loans = {};          // for sparse shards in this process
   DenseChannel::Loans loans = {};               // for dense shards in this process
   std::uint64_t passes = UINT64_MAX;            // in the whole job
   Duration pull_silence_max = Duration::max();  // of a port that owes the values of rows

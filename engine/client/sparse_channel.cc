@@ -104,7 +104,7 @@ Status SparseChannel::check(std::span<const SparseRows> rows, bool has_gradients
 Status SparseChannel::pull(std::span<SparseRows> rows, Reads reads) {
   PADDLE_TRY_STATUS(check(rows, false));
   for (SparseRows& table : rows) table.make_values(width(table.parameter));
-  const auto frames = split_rows(rows, set_, std::min(transfer_bytes_, kPullBytesMax));
+  auto frames = split_rows(rows, set_, std::min(transfer_bytes_, kPullBytesMax));
   std::size_t rounds = 0;
   for (const auto& of_shard : frames) rounds = std::max(rounds, of_shard.size());
   const auto on_shards = [&](std::size_t round, auto&& use) -> Status {
@@ -114,7 +114,7 @@ Status SparseChannel::pull(std::span<SparseRows> rows, Reads reads) {
     }
     return {};
   };
-  const auto send = [&](std::size_t shard, const RowFrame& frame) {
+  const auto send = [&](std::size_t shard, RowFrame& frame) {
     return send_pull(shard, frame, rows, reads);
   };
   const auto receive = [&](std::size_t shard, const RowFrame& frame) {
@@ -129,28 +129,43 @@ Status SparseChannel::pull(std::span<SparseRows> rows, Reads reads) {
   return {};
 }
 
-Status SparseChannel::send_pull(std::size_t shard, const RowFrame& frame,
-                                std::span<const SparseRows> rows, Reads reads) {
+std::vector<std::span<float>> SparseChannel::places(const RowFrame& frame,
+                                                    std::span<SparseRows> rows) const {
+  std::vector<std::span<float>> places;
+  for (const RowRange& range : frame.ranges) {
+    const std::size_t floats = width(rows[range.table].parameter);
+    const std::span<float> values = rows[range.table].make_values(floats);
+    for (const RowRun& run : range.runs) {
+      places.push_back(values.subspan(run.begin * floats, run.count * floats));
+    }
+  }
+  return places;
+}
+
+Status SparseChannel::send_pull(std::size_t shard, RowFrame& frame, std::span<SparseRows> rows,
+                                Reads reads) {
   wire::PullRows pull;
   Bytes tail;
   pull.set_to_test(reads == Reads::kToTest);
   pull.set_averages(reads == Reads::kToTest && optim::has_average(set_.optimizer()));
   put_ids(pull, tail, frame, rows);
-  return lanes_.send(shard, FrameType::kPullRows, pull, std::move(tail));
+  const bool lends = !loans_.empty() && std::ranges::all_of(frame.ranges, [](const auto& range) {
+    return range.runs.size() == 1;
+  });
+  if (lends) loans_[shard]->values = places(frame, rows);
+  Status sent = lanes_.send(shard, FrameType::kPullRows, pull, std::move(tail));
+  frame.has_values = lends && std::exchange(loans_[shard]->values, {}).empty();
+  return sent;
 }
 
 Status SparseChannel::receive_pull(std::size_t shard, const RowFrame& frame,
                                    std::span<SparseRows> rows) {
   std::vector<std::span<std::byte>> places;
   std::size_t expected = 0;
-  for (const RowRange& range : frame.ranges) {
-    const std::size_t floats_per_row = width(rows[range.table].parameter);
-    for (const RowRun& run : range.runs) {
-      const auto values = rows[range.table]
-                              .make_values(floats_per_row)
-                              .subspan(run.begin * floats_per_row, run.count * floats_per_row);
-      places.push_back({reinterpret_cast<std::byte*>(values.data()), values.size_bytes()});
-      expected += values.size_bytes();
+  if (!frame.has_values) {
+    for (const std::span<float> floats : this->places(frame, rows)) {
+      places.push_back(std::as_writable_bytes(floats));
+      expected += floats.size_bytes();
     }
   }
   bool is_placed = false;

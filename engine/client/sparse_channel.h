@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "engine/client/batch_parameters.h"
 #include "engine/client/lanes.h"
+#include "engine/table/loans.h"
 #include "proto/parameters.pb.h"
 #include "proto/wire.pb.h"
 
@@ -29,6 +30,7 @@ struct RowRange {
 // Rows that one frame to one shard carries.
 struct RowFrame {
   std::vector<RowRange> ranges;
+  bool has_values = false;  // a pull was answered into the batch's memory while it was sent
 };
 
 // Whether the frame's floats are few enough pieces of the batch to be sent from the batch's memory,
@@ -56,9 +58,16 @@ void put_ids(Message& message, Bytes& tail, const RowFrame& frame,
 
 class SparseChannel {
  public:
+  // Loans by shard, if the shards are in this process; empty if they are in others.
+  using Loans = std::vector<std::shared_ptr<parameter::RowLoan>>;
+
   // `set` outlives the channel.
-  SparseChannel(const wire::ParameterSet& set, ClientLanes lanes, std::uint64_t transfer_bytes)
-      : set_(set), lanes_(std::move(lanes)), transfer_bytes_(transfer_bytes) {}
+  SparseChannel(const wire::ParameterSet& set, ClientLanes lanes, std::uint64_t transfer_bytes,
+                Loans loans = {})
+      : set_(set),
+        lanes_(std::move(lanes)),
+        transfer_bytes_(transfer_bytes),
+        loans_(std::move(loans)) {}
 
   ClientLanes& lanes() { return lanes_; }
   const ClientLanes& lanes() const { return lanes_; }
@@ -82,8 +91,9 @@ class SparseChannel {
  private:
   Status check(std::span<const SparseRows> rows, bool has_gradients) const;
   std::size_t notes_width(std::uint32_t parameter) const;
-  Status send_pull(std::size_t shard, const RowFrame& frame, std::span<const SparseRows> rows,
-                   Reads reads);
+  // The floats of each run of a pull's rows, in their order.
+  std::vector<std::span<float>> places(const RowFrame& frame, std::span<SparseRows> rows) const;
+  Status send_pull(std::size_t shard, RowFrame& frame, std::span<SparseRows> rows, Reads reads);
   // Reads the answer to a pull into the values of its rows.
   Status receive_pull(std::size_t shard, const RowFrame& frame, std::span<SparseRows> rows);
   void fill(PartedPush<wire::PushRows>::Part& part, const RowFrame& frame,
@@ -92,6 +102,7 @@ class SparseChannel {
   const wire::ParameterSet& set_;
   ClientLanes lanes_;
   std::uint64_t transfer_bytes_;
+  Loans loans_;
 };
 
 }  // namespace paddle::client

@@ -93,7 +93,7 @@ class Builder {
   // Index of a parameter, new or shared by name.
   Result<std::size_t> parameter(const ParameterRequest& request);
   // Draws classes by the current layer's 'counts'. Layers with equal counts share one table, which
-  // then stays in the caches.
+  // then stays in the caches. REQUIRES: the layer is one of those given to the constructor.
   Sampler unigram_sampler();
   // Adds a condition of the layer or evaluator being built on a slot's values.
   void add_rule(SlotRule rule) { rules_.push_back(std::move(rule)); }

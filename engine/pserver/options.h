@@ -5,7 +5,7 @@
 #include "engine/math/region.h"
 #include "engine/pserver/update_policy.h"
 #include "engine/snapshot/savepoint_store.h"
-#include "engine/table/dense_loan.h"
+#include "engine/table/loans.h"
 
 namespace paddle::pserver {
 
@@ -39,9 +39,10 @@ struct ShardOptions {
   std::uint64_t job_tag = 0;
   std::uint64_t server_generation = 0;  // frames for another generation are refused
   Duration lost_trainer_grace = Duration::zero();
-  bool needs_all_trainers = false;                  // a lost trainer ends an asynchronous job too
-  std::uint64_t bytes_max = 1ULL << 40U;            // parameters and optimizer state
-  std::shared_ptr<parameter::DenseLoan> loan = {};  // for a dense shard; null: values are sent
+  bool needs_all_trainers = false;                    // a lost trainer ends an asynchronous job too
+  std::uint64_t bytes_max = 1ULL << 40U;              // parameters and optimizer state
+  std::shared_ptr<parameter::DenseLoan> loan = {};    // for a dense shard; null: values are sent
+  std::shared_ptr<parameter::RowLoan> row_loan = {};  // for a sparse shard; null: rows are sent
   Parallel parallel = {};              // helps with many elements or rows; empty: the port's thread
   MemoryPreparer* preparer = nullptr;  // for sparse tables; outlives the shard
   OpenSavepoints open_savepoints = nullptr;  // null: no savepoints are made

@@ -159,10 +159,16 @@ Refused ValueTransfer::on_pull_rows(const Request& request, const wire::PullRows
     return refused;
   }
   if (is_ahead(request)) return request.wait(WaitFor::kStep);
-  Bytes tail(bytes_of_values(segments));
-  auto* to = reinterpret_cast<float*>(tail.data());
-  for (const RowSegment& segment : segments) {
+  std::vector<std::span<float>> lent;
+  if (state_.options.row_loan) lent = std::exchange(state_.options.row_loan->values, {});
+  PADDLE_CHECK(lent.empty() || lent.size() == segments.size());
+  Bytes tail(lent.empty() ? bytes_of_values(segments) : 0);
+  auto* next = reinterpret_cast<float*>(tail.data());
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const RowSegment& segment = segments[i];
     const std::size_t floats = segment.ids.size() * segment.width;
+    float* const to = lent.empty() ? std::exchange(next, next + floats) : lent[i].data();
+    PADDLE_CHECK(lent.empty() || lent[i].size() == floats);
     table::SparseTable& table = *state_.parameters.table(segment.parameter);
     if (message.averages()) {
       table.read_averages(segment.ids, {to, floats});
@@ -171,7 +177,6 @@ Refused ValueTransfer::on_pull_rows(const Request& request, const wire::PullRows
     } else {
       table.read_to_push(segment.ids, {to, floats});
     }
-    to += floats;
   }
   request.trainer.seen_updates = state_.progress.updates;
   wire::RowValues answer;

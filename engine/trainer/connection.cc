@@ -31,9 +31,9 @@ namespace {
 // of a peer is noticed at once.
 constexpr Duration kStepDeadline = std::chrono::minutes(10);
 
-// Shards in this process. The dense shards share the loans.
+// Shards in this process, which share the loans.
 client::ShardLinks make_local_shards(const TrainOptions& options, ThreadTeam& team,
-                                     const client::DenseChannel::Loans& loans) {
+                                     const client::ChannelOptions& channels) {
   client::ShardLinks links;
   Parallel parallel;
   if (team.size() > 1) {
@@ -48,7 +48,8 @@ client::ShardLinks make_local_shards(const TrainOptions& options, ThreadTeam& te
                               .job_tag = net::job_tag_of(options.job_tag),
                               .server_generation = 1,
                               .bytes_max = parameter_memory_bytes() / count,
-                              .loan = is_sparse ? nullptr : loans[index],
+                              .loan = is_sparse ? nullptr : channels.loans[index],
+                              .row_loan = is_sparse ? channels.row_loans[index] : nullptr,
                               .parallel = parallel});
     return net::make_local_link(std::move(shard), {Role::kTrainer, 0});
   };
@@ -328,7 +329,10 @@ Result<std::unique_ptr<client::ShardChannels>> join_channels(const config::JobCo
       channel_options.loans.push_back(
           std::make_shared<parameter::DenseLoan>(parameter::DenseLoan{lends_values}));
     }
-    links = make_local_shards(options, team, channel_options.loans);
+    for (std::uint32_t i = 0; i < options.ports_num_for_sparse; ++i) {
+      channel_options.row_loans.push_back(std::make_shared<parameter::RowLoan>());
+    }
+    links = make_local_shards(options, team, channel_options);
   } else {
     PADDLE_TRY(links, client::connect_links(options));
   }

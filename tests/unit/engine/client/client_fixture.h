@@ -20,12 +20,14 @@
 
 namespace paddle::client {
 
-inline std::unique_ptr<net::Link> local_shard(std::uint32_t index, bool is_sparse) {
+inline std::unique_ptr<net::Link> local_shard(std::uint32_t index, bool is_sparse,
+                                              std::shared_ptr<parameter::RowLoan> loan = nullptr) {
   auto shard = std::make_shared<pserver::Shard>(
       pserver::ShardOptions{.make_policy = strategy::make_update_policy,
                             .index = index,
                             .is_sparse = is_sparse,
-                            .server_generation = 3});
+                            .server_generation = 3,
+                            .row_loan = std::move(loan)});
   return net::make_local_link(std::move(shard), {Role::kTrainer, 0});
 }
 

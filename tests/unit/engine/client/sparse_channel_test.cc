@@ -10,19 +10,23 @@
 namespace paddle::client {
 namespace {
 
-// Counts the pulls of rows in flight.
+// Counts the pulls of rows in flight, and the bytes that answer them.
 class CountingLink final : public net::Link {
  public:
-  CountingLink(std::unique_ptr<net::Link> link, std::size_t& most)
-      : link_(std::move(link)), most_(most) {}
+  CountingLink(std::unique_ptr<net::Link> link, std::size_t& most, std::size_t* bytes = nullptr)
+      : link_(std::move(link)), most_(most), bytes_(bytes) {}
   Status send(Frame frame, std::span<const ByteSpan> pieces, TimePoint deadline) override {
     if (frame.header.type == static_cast<std::uint8_t>(FrameType::kPullRows)) ++open_;
     most_ = std::max(most_, open_);
     return link_->send(std::move(frame), pieces, deadline);
   }
   Result<Frame> receive(TimePoint deadline, const net::TailPlace& place) override {
-    auto frame = link_->receive(deadline, place);
-    if (frame && frame->header.type == static_cast<std::uint8_t>(FrameType::kRowValues)) --open_;
+    auto frame = link_->receive(deadline, bytes_ == nullptr ? place : net::TailPlace());
+    if (!frame || frame->header.type != static_cast<std::uint8_t>(FrameType::kRowValues)) {
+      return frame;
+    }
+    --open_;
+    if (bytes_ != nullptr) *bytes_ += frame->tail.size();
     return frame;
   }
   std::string peer() const override { return link_->peer(); }
@@ -31,6 +35,7 @@ class CountingLink final : public net::Link {
   std::unique_ptr<net::Link> link_;
   std::size_t open_ = 0;
   std::size_t& most_;
+  std::size_t* bytes_;
 };
 
 TEST(SparseChannel, PullsArePipelined) {
@@ -80,6 +85,52 @@ TEST(SparseChannel, ValuesGoWhereTheCallerWantsThem) {
     ASSERT_TRUE(channels->pull(std::span(rows).last(1)));
     EXPECT_EQ(place, rows[0].values);
     EXPECT_TRUE(rows[1].values.empty());
+  }
+}
+
+// The rows of two shards are many runs, which are sent.
+TEST(SparseChannel, AShardWithALoanWritesRowsToTheirPlace) {
+  for (const std::uint32_t shards : {1U, 2U}) {
+    auto set = test::small_set("adagrad", 1, 1, shards);
+    *set.add_parameters() = set.parameters(test::kTable);
+    set.mutable_parameters(3)->set_name("more words");
+    set.mutable_parameters(3)->set_dims(1, 5);
+    SparseChannel::Loans loans;
+    std::size_t most = 0, bytes = 0;
+    ShardChannels::Links dense, sparse;
+    dense.push_back(local_shard(0, false));
+    for (std::uint32_t i = 0; i < shards; ++i) {
+      loans.push_back(std::make_shared<parameter::RowLoan>());
+      sparse.push_back(
+          std::make_unique<CountingLink>(local_shard(i, true, loans.back()), most, &bytes));
+    }
+    auto joined = ShardChannels::join({.parameters = set, .row_loans = loans}, std::move(dense),
+                                      std::move(sparse));
+    ASSERT_TRUE(joined);
+    const auto lending = *std::move(joined);
+    const auto sending = channels_of(set);
+    ASSERT_TRUE(lending->ready() && sending->ready());
+    for (std::uint64_t step = 1; step <= 3; ++step) {
+      std::vector<SparseRows> rows{{2, {}, {}, {}}, {3, {}, {}, {}}};
+      for (std::uint64_t id = 0; id < 100'000; ++id) {  // several frames
+        rows[0].ids.push_back(id * step);
+        if (id % 3 != 0) rows[1].ids.push_back(id);
+      }
+      auto expected = rows;
+      ASSERT_TRUE(lending->pull(rows) && sending->pull(expected));
+      for (std::size_t i = 0; i < rows.size(); ++i) {
+        EXPECT_EQ(rows[i].values, expected[i].values);
+        EXPECT_NE(rows[i].values.back(), 0);
+        rows[i].gradients = expected[i].gradients = rows[i].values;
+      }
+      ASSERT_TRUE(lending->push({step, 4, 1}, rows) && sending->push({step, 4, 1}, expected));
+    }
+    EXPECT_EQ(bytes == 0, shards == 1);
+    EXPECT_GT(most, 1U);
+    ASSERT_TRUE(lending->leave());
+    std::vector<SparseRows> rows{{2, {1}, {}, {}}};
+    EXPECT_FALSE(lending->pull(rows)) << "a refused pull leaves no loan";
+    EXPECT_TRUE(loans[0]->values.empty());
   }
 }
 
