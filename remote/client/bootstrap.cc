@@ -29,6 +29,8 @@ constexpr std::size_t kMachineBytesMax = 100;
 constexpr Duration kUploadDeadline = std::chrono::seconds(20);
 constexpr std::size_t kHashCharacters = 16;  // in the agent's file name
 
+constexpr const char* kAgentIs = "PADDLECTL-AGENT-IS ";
+
 // Every command starts with an empty line, to end a line that a start-up file may have begun.
 constexpr std::string_view kProbe = "echo; echo PADDLECTL-PROBE $(uname -s) $(uname -m) $HOME'";
 
@@ -115,7 +117,6 @@ constexpr std::string_view kPrepare =
 // where the node has sha256sum. The agent checks its own SHA-256 at its first start. A file that
 // cannot be executed is removed, and so are root and the folders above that contain nothing but our
 // marks.
-constexpr const char* kAgentIs = "PADDLECTL-AGENT-IS ";
 constexpr std::string_view kReport =
     "i() { if ! [ -f \"$f\" ]; then echo PADDLECTL-AGENT-IS none; return; fi; chmod 700 \"$f\"; "
     "if ! [ -x \"$f\" ]; then rm -f \"$f\"; rmdir \"$r/bin\" 2>/dev/null; "
