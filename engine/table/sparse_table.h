@@ -134,7 +134,7 @@ class SparseTable {
   // Restores the parts of a full savepoint, in their order, and then of each savepoint that builds
   // on it. The table is then as if the last of them had just ended. kData: not a part of a
   // savepoint of this table; kResource as reserve().
-  Status restore_savepoint(ByteSpan part);
+  Status restore_savepoint(ByteSpan bytes);
   // Whether all rows of the last savepoint were restored. kData if not.
   Status check_restored() const;
 

@@ -62,7 +62,7 @@ std::string folder_id(const Root& root) {
       ::openat(folder, kFolderIdFile, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (made) {
     std::array<std::byte, kFolderIdBytes> random{};
-    const std::string id = fill_random(random) ? to_hex(random) : "";
+    std::string id = fill_random(random) ? to_hex(random) : "";
     if (!id.empty() && write_all(made.get(), as_bytes(id), TimePoint::max())) return id;
     ::unlinkat(folder, kFolderIdFile, 0);
     return "";
