@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kManyPasses = "train.passes=1000000";
 
-// Of each place where the pattern matches: the whole and its groups.
+// For each place where the pattern matches: the whole and its groups.
 std::vector<std::vector<std::string>> matches(const std::string& text, const char* pattern) {
   const std::regex regex(pattern);
   std::vector<std::vector<std::string>> found;

@@ -50,7 +50,7 @@ class Job {
   void write_ngram(int shards, int sentences);
   // The same with dense parameters alone, and as many sentences in file i as counts[i] says.
   void write_dense_ngram(const std::vector<int>& counts);
-  // Of a written job of sentences: its hidden layer gets that many units.
+  // Gives the hidden layer of a job that write_ngram() wrote so many units.
   void widen_ngram(int units);
   // Bags of words with as many records in file i as counts[i] says.
   void write_bags(const std::vector<int>& counts);

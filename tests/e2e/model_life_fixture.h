@@ -30,7 +30,7 @@ inline double field(const std::string& json, const std::string& name) {
 
 class ModelLife : public TrainedModel {
  protected:
-  // Of every pass, as training logged it.
+  // Tests every pass, and expects the figures that training logged.
   void expect_the_digits_of_training(const std::string& name,
                                      const std::vector<std::string>& tests) {
     ASSERT_FALSE(tests.empty());

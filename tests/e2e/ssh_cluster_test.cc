@@ -34,7 +34,7 @@ bool lacks(const std::string& text, const std::string& word) {
   return !contains(text, word);
 }
 
-// Of the last test in train's output; -1 without one.
+// The cost of the last test in train's output; -1 without one.
 double last_held_out_cost(const std::string& output) {
   const std::string before = "held-out cost ";
   const auto at = output.rfind(before);

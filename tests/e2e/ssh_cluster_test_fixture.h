@@ -35,7 +35,7 @@ class SshClusterTest : public ::testing::Test {
   static constexpr std::array<const char*, 3> kNodes = {"alpha", "bravo", "charlie"};
   static constexpr std::array<const char*, 3> kAddresses = {"127.0.0.2", "127.0.0.3", "127.0.0.4"};
   static constexpr std::uint16_t kBlock = 2;  // ports of a pserver: one dense, one sparse
-  // Of any wait; a wait that is over sooner goes on at once.
+  // Limit of each wait; most end sooner.
   static constexpr std::chrono::seconds kDeadline{60};
 
   void SetUp() override;

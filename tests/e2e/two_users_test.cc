@@ -57,7 +57,8 @@ struct Said {
 
 class TwoUsersTest : public ::testing::Test {
  protected:
-  // Of this process alone: tests at the same time must not take each other's processes for theirs.
+  // Users of this process alone: tests at the same time must not take each other's processes for
+  // theirs.
   const unsigned first_ = 20000 + 2 * (static_cast<unsigned>(::getpid()) % 20000);
   const unsigned second_ = first_ + 1;
 

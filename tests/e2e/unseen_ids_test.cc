@@ -83,7 +83,7 @@ class UnseenIds : public ModelLife {
     to.write("data/train.csv-1", records("town", 10, 160));
     to.write("data/test.csv", records("city", 10, 40) + records("new", 25, 50));
   }
-  // Of records that differ in their unseen city alone.
+  // Scores of records that differ in their unseen city alone.
   std::set<std::string> scores() {
     std::set<std::string> all;
     for (const std::string& line :

@@ -126,7 +126,7 @@ Gradients Model::gradients(std::uint32_t trainer, std::uint64_t pass, std::uint6
   std::map<std::uint64_t, float> rows;
   for (std::uint32_t port = 0; port < pservers_; ++port) {
     all.dense.push_back({pservers_ + port, {}, LargeArray<float>(kSharedSize, 0.0F)});
-    // Of all ports: values of different steps make other bits.
+    // The values of all ports: values of different steps make other bits.
     const std::uint32_t next = (port + 1) % pservers_;
     const auto seen = shared(port, values[port]);
     const auto beside = shared(next, values[next]);

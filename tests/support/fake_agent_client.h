@@ -65,8 +65,8 @@ struct FakeNode {
   std::map<std::string, std::uint32_t> starts;  // by job/process
   std::map<std::uint16_t, std::string> taken_ports;
   std::vector<std::string> remaining;  // paths that teardown fails to remove
-  // Of copies: what vanishes and what is no file, a size in place of the file's own, and entries
-  // beside what was asked for.
+  // Faults of copies: files that vanish, entries that are no files, a size in place of the
+  // file's own, and entries that were not asked for.
   std::uint64_t gone = 0;
   std::vector<std::string> left_out, unreadable;
   std::optional<std::uint64_t> claimed_size;
@@ -424,7 +424,7 @@ class FakeAgentClient : public AgentClient {
     return NodeStatus{std::move(found), usage};
   }
 
-  // Of the stop that this client asks for, as an agent knows it by the claim.
+  // The session that asks for a stop, as an agent knows it by the claim.
   std::string stopper(const std::string& job) const {
     for (const FakeClaim& held : fake_.claims) {
       if (held.session == this && held.job == job)

@@ -87,8 +87,8 @@ TEST(Words, SentencesOfTheEngineNamePassesByPassWords) {
 }
 
 // A comment is a sentence with a subject and a verb, or a noun phrase.
-TEST(Words, NoCommentBeginsWithWhatWhoOrThat) {
-  const LinePattern riddle("//", R"(// *([Ww][Hh][Aa][Tt]|[Ww][Hh][Oo]|[Tt][Hh][Aa][Tt])\b)");
+TEST(Words, NoCommentBeginsWithWhatWhoThatOrOf) {
+  const LinePattern riddle("//", R"(// *([Ww][Hh][Aa][Tt]|[Ww][Hh][Oo]|[Tt][Hh][Aa][Tt]|Of)\b)");
   for (const auto* sources : {&product_sources(), &test_sources()}) {
     for (const Source& source : *sources) {
       for (std::size_t i = 0; i < source.lines.size(); ++i) {

@@ -10,7 +10,7 @@ namespace paddle::sim {
 namespace {
 
 constexpr std::uint64_t kSeeds = 1000;
-// Of 64 ranks, beside those among kSeeds; `scripts/sim 1000 'CollectiveSim.*'` runs as many of
+// Runs of 64 ranks, beside those among kSeeds. `scripts/sim 1000 'CollectiveSim.*'` runs as many of
 // each.
 constexpr std::uint64_t kLargeSeeds = 100;
 

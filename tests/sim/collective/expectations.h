@@ -69,7 +69,7 @@ inline void expect_all_know(const WorldOutcome& outcome) {
   }
 }
 
-// Of a cut link the far end alone would not tell which machines to look at.
+// With the far end of a cut link alone, a user would not know at which machines to look.
 inline void expect_both_ends_named(const WorldOutcome& outcome) {
   for (const RankOutcome& rank : outcome.ranks) {
     if (!rank.failure) continue;

@@ -103,7 +103,7 @@ class World {
   collective::Operation bucket_operation(Rank& rank, collective::Pattern pattern);
   std::uint32_t owner_of(std::size_t i) const;
   void post_bucket(std::uint32_t rank, collective::Pattern pattern);
-  // Of an element of a rank's bucket, or with a salt of what its step has carried.
+  // Sum of an element of a rank's bucket or, with a salt, of what its step has carried.
   float sum_of(const Rank& rank, std::uint64_t salt, std::size_t i) const;
   void count(std::uint32_t from, std::uint32_t to, const GroupCore::Outgoing& out);
   void check_sum(std::uint32_t rank, std::span<const float> values, std::uint64_t salt);

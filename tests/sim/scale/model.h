@@ -32,8 +32,8 @@ class ScaledModel {
   // The rows that a trainer pulls and pushes, in the order of their ids.
   std::array<std::size_t, kRowsOfPush> rows_of(std::uint32_t port, std::uint32_t trainer) const;
 
-  // Of a batch that was computed on the values `seen` and, at the next port, `beside`: those of
-  // another round make another gradient.
+  // The gradient of a batch that was computed on the values `seen` and, at the next port, `beside`.
+  // The values of another round make another gradient.
   DenseValues dense_gradient(std::uint32_t port, std::uint32_t trainer, std::uint32_t batch,
                              const DenseValues& seen, const DenseValues& beside) const;
   RowGradients row_gradients(std::uint32_t port, std::uint32_t trainer, std::uint32_t batch) const;

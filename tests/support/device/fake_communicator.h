@@ -20,7 +20,7 @@ class FakeDevice;
 
 constexpr std::uint64_t kForEver = UINT64_MAX;
 
-// Of a device's communicators. Sums are counted by each from its join on.
+// Faults of a device's communicators. Each counts its sums from its join on.
 struct FakeSumFaults {
   std::optional<Error> library = {};    // why there is none
   std::uint64_t polls_under_way = 1;    // after each beginning, or kForEver

@@ -25,7 +25,7 @@ class FakeDriver final : public device::Driver {
 
   // From now on all calls fail, or none.
   void fail(std::optional<Error> error) { error_ = std::move(error); }
-  // Of devices that are opened from now on.
+  // For devices that are opened from now on.
   void set_seed(std::uint64_t seed) { seed_ = seed; }
   // Called with each device that open() returns, which others own.
   void on_open(std::function<void(FakeDevice&)> visit) { on_open_ = std::move(visit); }

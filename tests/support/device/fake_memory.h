@@ -15,7 +15,7 @@ namespace paddle::test {
 [[noreturn]] void violation(const std::string& sentence);
 
 constexpr int kPoison = 0xff;  // of this byte every float, double and bfloat16 is a NaN
-// Of a block's begin. A real card gives 256; nobody is to count on it.
+// Alignment of a block's begin. A real card gives 256, on which no code may rely.
 constexpr std::size_t kBlockAlignment = 16;
 
 class FakeMemory {

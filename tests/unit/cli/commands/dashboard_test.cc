@@ -75,7 +75,7 @@ TEST_F(DashboardCommandTest, APortThatIsTakenIsAnErrorOnlyIfItWasAskedFor) {
   EXPECT_EQ(run({"dashboard", "--port", "65536"}), static_cast<int>(Errc::kUsage));
 }
 
-// The usual port may belong to another user, to whom an open page sends the token.
+// If another user has the usual port, a page that is still open sends the token to that user.
 TEST_F(DashboardCommandTest, ItsTokenIsKeptForTheUsualPortOnly) {
   // Another test may have the port for a moment, or a program for long.
   UniqueFd other = test::listen_on(8642);

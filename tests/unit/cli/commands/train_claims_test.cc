@@ -4,7 +4,7 @@
 namespace paddle::cli {
 namespace {
 
-// Of the job "other".
+// A pserver of the job "other".
 ProcessStatus running_pserver(int pid) {
   ProcessStatus status;
   status.job = "other";

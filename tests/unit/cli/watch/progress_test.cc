@@ -77,7 +77,7 @@ TEST(TimeLeft, IsNotForetoldFromTheFirstSeconds) {
   EXPECT_NEAR(static_cast<double>(left.left_ms(10).value_or(0)), 995'000, 1);
 }
 
-// Of a job of 28 minutes: kills, pauses and tests leave the pace what it was.
+// In a job of 28 minutes, kills, pauses and tests do not change the pace.
 TEST(TimeLeft, ManyRestartsDoNotChangeThePace) {
   TimeLeft left;
   std::int64_t now = 0;

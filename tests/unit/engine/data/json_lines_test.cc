@@ -32,7 +32,7 @@ class JsonLinesTest : public testing::Test {
     const Status parsed = format_->parse(line, block_);
     return parsed ? "" : parsed.error().message;
   }
-  // Of a record with this value; the message of what was refused fails the test.
+  // The id of a record with this value. The test fails if the record is refused.
   std::uint64_t id(const std::string& value) {
     EXPECT_EQ(parse(R"({"id":)" + value + "}"), "");
     return block_.ids.empty() ? 12345 : block_.ids.front();

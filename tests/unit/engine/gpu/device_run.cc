@@ -35,7 +35,7 @@ std::vector<T> copy_of(std::span<const T> values) {
   return {values.begin(), values.end()};
 }
 
-// Of a row of a table on the card.
+// The number of an id's row in a table on the card.
 std::uint32_t number_of(std::uint64_t id) {
   return static_cast<std::uint32_t>((3 * id + 2) % kTestVocabulary);
 }

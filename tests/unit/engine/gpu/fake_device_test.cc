@@ -57,8 +57,8 @@ TEST_P(AnyOrder, EventsOrderStreams) {
   for (int k = 0; k < 5; ++k) EXPECT_EQ(*steps[static_cast<std::size_t>(k)].data(), k);
 }
 
-// Of two streams without an event between them, one reads what the other writes: the values that
-// it reads, by the seeds 0 to 11.
+// The values that one stream reads while another writes them without an event between the two, by
+// the seeds 0 to 11.
 std::multiset<float> read_without_event(bool reads_first) {
   std::multiset<float> seen;
   for (std::uint64_t seed = 0; seed < 12; ++seed) {

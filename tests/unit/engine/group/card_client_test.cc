@@ -78,7 +78,7 @@ class OnlyTrainer {
     EXPECT_EQ(read(dense_[1].card.value, 4), copy(direct.dense[1]));
     EXPECT_EQ(row(), direct.row);
   }
-  // Of id 99.
+  // The row of id 99.
   std::vector<float> row() { return read(rows_.card.place.value + 3 * rows_.card.numbers[1], 3); }
   static std::vector<float> copy(const LargeArray<float>& values) {
     return {values.begin(), values.end()};

@@ -87,7 +87,7 @@ class TableOnCard {
     finish();
     return {room_.data(), room_.data() + rows.ids.size() * kRowWidth};
   }
-  // Of the rows that were last read.
+  // Updates the rows that were last read.
   Status update(const std::vector<float>& gradients, float rate) {
     return update(rows_, gradients, rate);
   }

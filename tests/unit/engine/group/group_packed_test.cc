@@ -107,7 +107,7 @@ TEST(PackedSums, Trap27TheMeanOfManyStepsIsExactBecauseWhatWasLeftOutIsMadeUpFor
   }
 }
 
-// Of a rank that sends floats where another sends bf16.
+// One rank sends floats where another sends bf16.
 TEST(PackedSums, UnlikeFormsEndTheGroupBeforeASumIsWrong) {
   as_ranks(options_of(2), [](GroupOptions options) {
     auto group = Group::join(std::move(options), soon());

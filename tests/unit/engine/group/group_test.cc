@@ -140,7 +140,7 @@ TEST_P(GroupOverWay, ABroadcastAndATallyReachEveryRank) {
     ASSERT_TRUE(group.broadcast(3, std::as_writable_bytes(std::span(data))).wait());
     EXPECT_TRUE(same_bits(data, gradient_of(3, 200'000)));
     Tally own;  // a rank without data has counted nothing
-    // Of unlike lengths.
+    // The lengths differ.
     const auto scores_to = [](std::uint64_t end) {
       std::vector<std::uint64_t> examples;
       for (std::uint64_t i = 0; i < end; ++i) examples.push_back(i << 32U);

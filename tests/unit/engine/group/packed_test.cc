@@ -27,7 +27,7 @@ bool same(const PackedValues& a, const PackedValues& b) {
   return std::ranges::equal(a, b, [](const auto& x, const auto& y) { return same_bits(x, y); });
 }
 
-// Of the values of all steps: whether all ranks had the same.
+// Whether all ranks had the same values in each step.
 class Agreement {
  public:
   void add(std::uint64_t step, const PackedValues& values) {

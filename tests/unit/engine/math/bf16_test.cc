@@ -39,7 +39,7 @@ Bf16 nearest(float value) {
   return below < above ? down : up;
 }
 
-// Of all sizes, with what is hard to round.
+// Values of all sizes, and some that are hard to round.
 std::vector<float> values_of(std::size_t count, std::uint64_t seed) {
   Rng rng(seed);
   std::vector<float> values(count);

@@ -200,7 +200,7 @@ TEST(Gemm, DoesNotReadTheResultWhenBetaIsZero) {
   EXPECT_EQ(c, (std::vector<float>{7, 10, 15, 22}));
 }
 
-// Of OpenBLAS (few columns, and every shape without AVX-512) as well as of our own kernels. Some
+// Our own kernels and OpenBLAS (few columns, and every shape without AVX-512) are called. Some
 // builds of OpenBLAS give two threads one buffer, and then one in thousands of products is wrong.
 TEST(Gemm, GivesTheSameBitsOnManyThreads) {
   const std::size_t shapes[][3] = {{64, 200, 128}, {64, 11, 80}, {64, 2, 300}, {1, 3, 500}};

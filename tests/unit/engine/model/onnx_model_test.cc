@@ -37,7 +37,7 @@ config::JobConfig job() {
 
 class NetworkModelTest : public snapshot::SnapshotTest {
  protected:
-  // Of the layer of rows alone: the snapshot lacks the weight of the next one.
+  // A model of the layer of rows alone: the snapshot lacks the weight of the next one.
   Result<std::string> model(config::JobConfig job, std::uint64_t bytes_max = kModelBytesMax) {
     job.layers.erase(job.layers.begin() + 1);
     job.layers.back().inputs = {"rows"};

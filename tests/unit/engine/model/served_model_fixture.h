@@ -167,7 +167,7 @@ class Served {
     return model() == name;
   }
   const test::TemporaryFolder& folder() const { return folder_; }
-  // Of a counter of /metrics.
+  // The value of a counter of /metrics.
   std::uint64_t counted(const std::string& name) const {
     const std::string metrics = counters_.text(*model_->get());
     const std::size_t at = metrics.find("\npaddle_serve_" + name + " ");

@@ -42,7 +42,7 @@ TEST(SparseTableSavepoints, ATakeIsBoundedInRowsLookedAtAndInBytes) {
   table.begin_savepoint(true);
   while (const auto part = table.take_savepoint(64U << 10U)) ASSERT_LT(part->size(), 80U << 10U);
   table.end_savepoint();
-  // Of two rows at the ends of the table, all in the order of the index.
+  // Two rows at the ends of the table, in the order of the index.
   std::vector<RowIndex::Entry> entries;
   table.scan(0, kRows, entries);
   Push{{entries.front().id, entries.back().id}, std::vector<float>(6, 1.0F)}.apply_to(table);

@@ -115,12 +115,12 @@ TEST_F(LoopTest, APassWithoutARecordFailsForEveryTrainer) {
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().message,
             "pass 1 (pass-00000) had no record for any trainer; trainer 1 read no file");
-  // Of a job that was stopped after the last batch of a pass, of which it had none.
+  // The job was stopped after the last batch of a pass, of which it had none.
   client_.at.samples = 7;
   EXPECT_TRUE(run());
 }
 
-// Of a job that was stopped after the last batch of a pass, of which trainer 0 had none.
+// The job was stopped after the last batch of a pass, of which trainer 0 had none.
 TEST_F(LoopTest, APassThatBeganBeforeAStopMayHaveNoFurtherRecord) {
   folder_.write("train.csv", "");
   client_.samples_of_pass = 0;
@@ -273,7 +273,7 @@ TEST_F(LoopTest, AnEndOfAPassThatIsRepeatedIsWrittenOnce) {
 
 class LoopNotFinite : public LoopTest {
  protected:
-  // Of a price for which the gradient is infinite.
+  // Trains on a price for which the gradient is infinite.
   std::string train(const std::string& data) {
     folder_.write("train.csv", data);
     options_.train.passes = 1;

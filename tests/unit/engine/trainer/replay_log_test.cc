@@ -28,7 +28,7 @@ class ReplayLogTest : public testing::Test {
   static PassCounts counts(std::uint64_t n) {
     return {{n, static_cast<double>(n) / 2, {{n, n + 1}, {0.5}, {scores(n)}}}, 0.25};
   }
-  // Of as many scores.
+  // A histogram of so many scores.
   static ScoreHistogram scores(std::uint64_t n) {
     std::vector<std::uint64_t> examples;
     for (std::uint64_t i = 0; i < n; ++i) examples.push_back(i << 33U | (i % 2));

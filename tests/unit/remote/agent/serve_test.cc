@@ -51,7 +51,7 @@ class ServeTest : public testing::Test {
     return read_frame(controller_.get(), kAgentPayloadBytesMax,
                       TimePoint(std::chrono::steady_clock::now()) + kAnswersWithin);
   }
-  // Of a shell; its first output is "up".
+  // Runs it in a shell, whose first output is "up".
   void run_command(const std::string& command) {
     RunRequest request;
     for (const std::string& argument : {std::string("sh"), std::string("-c"), command})

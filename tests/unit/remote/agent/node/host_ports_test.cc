@@ -149,7 +149,7 @@ TEST(Ports, AnAddressOfIPv6HasPortsToo) {
   }
 }
 
-// Of both families, which is what a socket of IPv6 takes unless it is told otherwise.
+// A socket of IPv6 takes connections of both families by default.
 TEST(Ports, AnOwnerMayListenByIpv6) {
   for (const char* const at : {"::", "::ffff:127.0.0.3"}) {
     const UniqueFd listener(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));

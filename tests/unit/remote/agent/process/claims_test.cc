@@ -67,7 +67,7 @@ TEST(Claims, TheKeysOfAJobThatEndsOnAFullDiskAreWiped) {
     GTEST_SKIP() << "nothing can be mounted here";
 }
 
-// Of one session in this process, with a name of its own.
+// The claims of one session in this process, with a name of its own.
 class Claimant {
  public:
   Claimant(const agent::Root& root, std::string who) : claims_(root), who_(std::move(who)) {}
