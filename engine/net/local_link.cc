@@ -37,8 +37,11 @@ class LocalLink final : public Link {
     frame.header.sender = self_;
     std::size_t bytes = frame.tail.size();
     for (const ByteSpan piece : pieces) bytes += piece.size();
-    frame.tail.reserve(bytes);
-    for (const ByteSpan piece : pieces) append_bytes(frame.tail, piece);
+    Bytes tail;
+    tail.reserve(bytes);
+    append_bytes(tail, ByteSpan(frame.tail));
+    for (const ByteSpan piece : pieces) append_bytes(tail, piece);
+    frame.tail = std::move(tail);
     std::vector<Outgoing> out = next_out();
     handler_->on_frame(clock_.now(), kPeer, std::move(frame), out);
     queue(std::move(out));
