@@ -1,13 +1,11 @@
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
+#include "engine/config/csv_line.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
 
-#include "engine/config/csv_line.h"
+#include "base/matches.h"
 
 namespace paddle::config {
 namespace {
@@ -17,37 +15,12 @@ constexpr std::array<std::string_view, 16> kMissing{
     "NA",   "N/A",  "n/a",  "#N/A", "<NA>", "NaN", "nan",     "-nan",
     "null", "NULL", "None", "none", "nil",  "?",   "missing", "\\N"};
 
-// Marks the bytes among 64 that are `wanted`; the first byte is the lowest bit.
-std::uint64_t match_mask(const char* bytes, char wanted) {
-  std::uint64_t mask = 0;
-#ifdef __SSE2__
-  constexpr std::size_t kBytes = 16;
-  const __m128i wanted_bytes = _mm_set1_epi8(wanted);
-  for (std::size_t i = 0; i < 64; i += kBytes) {
-    const __m128i some = _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + i));
-    const int found = _mm_movemask_epi8(_mm_cmpeq_epi8(some, wanted_bytes));
-    mask |= static_cast<std::uint64_t>(static_cast<std::uint32_t>(found)) << i;
-  }
-#else
-  for (std::size_t i = 0; i < 64; ++i) mask |= std::uint64_t{bytes[i] == wanted} << i;
-#endif
-  return mask;
-}
-
 // Calls use(index) for each `wanted` in the text. It compares 64 bytes at once: fields are a few
 // bytes long, so that one search for each would cost more.
 template <class Use>
 void for_each_match(std::string_view text, char wanted, const Use& use) {
-  for (std::size_t begin = 0; begin < text.size(); begin += 64) {
-    const std::size_t count = std::min<std::size_t>(64, text.size() - begin);
-    std::uint64_t mask = 0;
-    if (count == 64) {
-      mask = match_mask(text.data() + begin, wanted);
-    } else {
-      std::array<char, 64> rest{};
-      std::copy_n(text.data() + begin, count, rest.data());
-      mask = match_mask(rest.data(), wanted) & ((std::uint64_t{1} << count) - 1);
-    }
+  for (std::size_t begin = 0; begin < text.size(); begin += ByteBlock::kBytes) {
+    std::uint64_t mask = ByteBlock(text, begin).matches(wanted);
     for (; mask != 0; mask &= mask - 1) {
       use(begin + static_cast<std::size_t>(std::countr_zero(mask)));
     }

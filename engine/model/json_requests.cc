@@ -1,12 +1,15 @@
 #include "engine/model/json_requests.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <span>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/matches.h"
 #include "base/text.h"
 #include "engine/data/json_fields.h"
 
@@ -20,30 +23,75 @@ Error bad_body(std::string what) {
   return {Errc::kData, std::move(what), "send one object per line, or an array of objects"};
 }
 
-// The end of the value that begins with a bracket: behind the bracket that closes it. Empty: it is
-// not closed.
-Result<std::optional<std::size_t>> end_of_brackets(std::string_view text) {
-  std::size_t depth = 0;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    switch (text[at]) {
-      case '"':
-        for (++at; at < text.size() && text[at] != '"'; ++at) at += text[at] == '\\' ? 1 : 0;
-        break;
-      case '{':
-      case '[':
-        if (++depth > kJsonDepthMax)
-          return Error{Errc::kData, fmt::format("it is nested more than {} deep", kJsonDepthMax)};
-        break;
-      case '}':
-      case ']':
-        if (--depth == 0) return std::optional(at + 1);
-        break;
-      default:
-        break;
-    }
-  }
-  return std::optional<std::size_t>();
+// Searches instead of comparing each byte: most values have no line end.
+std::uint64_t line_ends_in(std::string_view text) {
+  std::uint64_t count = 0;
+  for (std::size_t at = 0; (at = text.find('\n', at)) != text.npos; ++at) ++count;
+  return count;
 }
+
+// Finds the end of a value that begins with a bracket: behind the bracket that closes it.
+class BracketSearch {
+ public:
+  // Empty: the value is not closed.
+  Result<std::optional<std::size_t>> end_in(std::string_view text) {
+    std::size_t depth = 0;
+    for (std::size_t begin = 0; begin < text.size(); begin += ByteBlock::kBytes) {
+      const ByteBlock block(text, begin);
+      std::uint64_t brackets = block.matches('{', kBrace) | block.matches('}', kBrace);
+      brackets &= ~inside_texts(block);
+      for (; brackets != 0; brackets &= brackets - 1) {
+        const std::size_t at = begin + static_cast<std::size_t>(std::countr_zero(brackets));
+        if (text[at] == '{' || text[at] == '[') {
+          if (++depth > kJsonDepthMax)
+            return Error{Errc::kData, fmt::format("it is nested more than {} deep", kJsonDepthMax)};
+        } else if (--depth == 0) {
+          return std::optional(at + 1);
+        }
+      }
+    }
+    return std::optional<std::size_t>();
+  }
+
+ private:
+  static constexpr char kBrace = '{' - '[';  // the bit that makes [ and ] braces
+
+  // Marks the bytes of the next block that are inside texts.
+  std::uint64_t inside_texts(const ByteBlock& block) {
+    std::uint64_t quotes = block.matches('"');
+    const std::uint64_t backslashes = block.matches('\\');
+    if (backslashes != 0 || is_escaped_) quotes = without_escaped(quotes, backslashes);
+    // A byte is inside if the number of quotes up to it is odd.
+    std::uint64_t inside = quotes;
+    for (unsigned shift = 1; shift < ByteBlock::kBytes; shift *= 2) inside ^= inside << shift;
+    if (is_in_text_) inside = ~inside;
+    is_in_text_ = inside >> (ByteBlock::kBytes - 1) != 0;
+    return inside;
+  }
+
+  // The quotes that begin or end a text. In a text, a backslash escapes the byte after it.
+  std::uint64_t without_escaped(std::uint64_t quotes, std::uint64_t backslashes) {
+    std::uint64_t ends = 0;
+    bool is_in_text = is_in_text_;
+    unsigned first = is_escaped_ ? 1 : 0;  // the bytes before it do not count
+    is_escaped_ = false;
+    for (std::uint64_t left = quotes | backslashes; left != 0; left &= left - 1) {
+      const auto at = static_cast<unsigned>(std::countr_zero(left));
+      if (at < first) continue;
+      if ((quotes >> at & 1U) != 0) {
+        ends |= std::uint64_t{1} << at;
+        is_in_text = !is_in_text;
+      } else if (is_in_text) {
+        first = at + 2;
+        is_escaped_ = first > ByteBlock::kBytes;
+      }
+    }
+    return ends;
+  }
+
+  bool is_in_text_ = false;  // at the end of the last block
+  bool is_escaped_ = false;  // the first byte of the next block
+};
 
 // The slots, followed by the csv columns with other names.
 std::vector<std::string> keys_of(const config::DataConfig& data) {
@@ -90,7 +138,7 @@ JsonValues::JsonValues(std::string_view body) : left_(body) {
 
 void JsonValues::skip_blanks() {
   const std::size_t count = std::min(left_.find_first_not_of(kJsonBlanks), left_.size());
-  line_ += static_cast<std::uint64_t>(std::ranges::count(left_.substr(0, count), '\n'));
+  line_ += line_ends_in(left_.substr(0, count));
   left_.remove_prefix(count);
 }
 
@@ -101,7 +149,7 @@ Result<std::optional<std::string_view>> JsonValues::next() {
   ++values_;
   value_line_ = line_;
   PADDLE_TRY(const std::string_view value, take_value());
-  line_ += static_cast<std::uint64_t>(std::ranges::count(value, '\n'));
+  line_ += line_ends_in(value);
   return std::optional(value);
 }
 
@@ -129,7 +177,7 @@ Status JsonValues::step_in_array() {
 Result<std::string_view> JsonValues::take_value() {
   std::size_t end = std::min(left_.find('\n'), left_.size());
   if (left_.starts_with('{') || left_.starts_with('[')) {
-    PADDLE_TRY(const auto closed, end_of_brackets(left_));
+    PADDLE_TRY(const auto closed, BracketSearch().end_in(left_));
     // An open value is passed on up to its line end; the parser says that it is not an object.
     if (closed) end = *closed;
   } else if (is_array_) {
