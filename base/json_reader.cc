@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "base/text_bits.h"
 #include "base/text_file.h"
 
 namespace paddle {
@@ -236,7 +237,7 @@ class JsonReader::Events {
   bool StartObject() { return open(); }
   bool EndArray(unsigned size) { return close(JsonValue::of_list, size); }
   bool EndObject(unsigned size) { return close(JsonValue::of_object, size); }
-  // Not called: kFlags make the parser pass numbers as text.
+  // Not called: the flags make the parser pass numbers as text.
   bool Int(int) { return false; }
   bool Uint(unsigned) { return false; }
   bool Int64(std::int64_t) { return false; }
@@ -296,7 +297,10 @@ Status JsonReader::read(std::string_view text) {
                            number.substr(0, number.find_first_not_of(kNumberCharacters)))};
 }
 
-Status JsonReader::parse(std::string_view text, std::optional<std::size_t>& too_large) {
+// Records are short, so that most of the time would be spent in calls from one function of the
+// parser to another.
+[[gnu::flatten]] Status JsonReader::parse(std::string_view text,
+                                          std::optional<std::size_t>& too_large) {
   text_.reserve(text.size() + kPadding);
   text_.assign(text).append(kPadding, '\0');
   values_.clear();
@@ -305,9 +309,11 @@ Status JsonReader::parse(std::string_view text, std::optional<std::size_t>& too_
   unknown_.reset();
   Events events(*this, text.find('\\') != std::string_view::npos);
   rapidjson::InsituStringStream stream(text_.data());
-  constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseValidateEncodingFlag |
-                              rapidjson::kParseNumbersAsStringsFlag;
-  const rapidjson::ParseResult parsed = rapidjson::Reader().Parse<kFlags>(stream, events);
+  constexpr unsigned kAscii = rapidjson::kParseInsituFlag | rapidjson::kParseNumbersAsStringsFlag;
+  constexpr unsigned kUtf8 = kAscii | rapidjson::kParseValidateEncodingFlag;
+  const rapidjson::ParseResult parsed = is_ascii(text)
+                                            ? rapidjson::Reader().Parse<kAscii>(stream, events)
+                                            : rapidjson::Reader().Parse<kUtf8>(stream, events);
   too_large.reset();
   if (parsed.Code() == rapidjson::kParseErrorNumberTooBig) too_large = parsed.Offset();
   // The parser takes a zero byte for the end.
@@ -339,7 +345,7 @@ void JsonReader::add_member(std::string_view key) {
 }
 
 std::size_t JsonReader::number_of(std::string_view key, std::size_t guess) const {
-  if (guess < keys_.size() && keys_[guess] == key) return guess;
+  if (guess < keys_.size() && are_equal(keys_[guess], key)) return guess;
   const auto found = numbers_.find(key);
   return found == numbers_.end() ? keys_.size() : found->second;
 }

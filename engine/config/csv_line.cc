@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "base/matches.h"
+#include "base/text_bits.h"
 
 namespace paddle::config {
 namespace {

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/text_bits.h"
 #include "base/text_file.h"
 #include "engine/config/csv_line.h"
 #include "engine/config/data_check.h"
@@ -59,12 +60,6 @@ class Csv final : public Format {
       "an empty field is read as 0; a text needs type = \"hash\"";
   static constexpr std::string_view kTextHint = "a text needs type = \"hash\"";
 
-  static bool is_ascii(std::string_view text) {
-    std::uint64_t bits = 0;
-    for (; text.size() > 8; text.remove_prefix(8)) bits |= load_short(text.substr(0, 8));
-    if (!text.empty()) bits |= load_short(text);
-    return (bits & 0x8080808080808080U) == 0;
-  }
   // Error for a text that is not UTF-8: its hash would differ from the hash of the same text in
   // JSON, which is always UTF-8.
   Error not_utf8(std::uint32_t column, std::string_view text) const {

@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "base/rng.h"
+#include "base/text_bits.h"
 #include "engine/config/csv_line.h"
 
 namespace paddle::data {
@@ -73,25 +74,6 @@ constexpr std::string_view kLabelHint =
 
 // The error "the label '-1x' is not <expected>", shortened and safe to print.
 Error wrong_field(std::string_view what, std::string_view text, std::string_view expected);
-
-// Loads 1 to 8 bytes, the first one into the lowest. There is no loop because its end would be
-// mispredicted for every field.
-inline std::uint64_t load_short(std::string_view text) {
-  static_assert(std::endian::native == std::endian::little);
-  const std::size_t size = text.size();
-  const char* const begin = text.data();
-  if (size >= 4) {
-    std::uint32_t first = 0;
-    std::uint32_t last = 0;  // the two may overlap
-    std::memcpy(&first, begin, sizeof(first));
-    std::memcpy(&last, begin + size - sizeof(last), sizeof(last));
-    return first | std::uint64_t{last} << (8 * (size - 4));
-  }
-  const auto byte = [begin](std::size_t at) {
-    return std::uint64_t{static_cast<unsigned char>(begin[at])} << (8 * at);
-  };
-  return byte(0) | byte(size / 2) | byte(size - 1);
-}
 
 // Converts 1 to 8 digits that load_short() has loaded; false if a byte is not a digit.
 inline bool read_digits(std::uint64_t digits, std::size_t size, std::uint64_t& number) {

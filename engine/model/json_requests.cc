@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "base/matches.h"
 #include "base/text.h"
+#include "base/text_bits.h"
 #include "engine/data/json_fields.h"
 
 namespace paddle::serve {

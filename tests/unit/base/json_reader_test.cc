@@ -28,6 +28,21 @@ TEST(JsonReader, HasTheMembersOfAnObjectInTheirOrder) {
   EXPECT_EQ(reader.unknown(), "a");
 }
 
+// A text of ASCII alone is not checked for UTF-8.
+TEST(JsonReader, RefusesOneByteThatIsNotUtf8) {
+  JsonReader reader({"key"});
+  const std::string object = R"({"key":"a text of twenty bytes","other":[1,"x"]})";
+  ASSERT_TRUE(reader.read(object));
+  for (std::size_t at = 0; at < object.size(); ++at) {
+    std::string wrong = object;
+    wrong[at] = '\xe9';
+    EXPECT_FALSE(reader.read(wrong)) << at;
+  }
+  const std::string other = R"({"key":"Zürich"})";
+  ASSERT_TRUE(reader.read(other));
+  EXPECT_EQ(reader.find(0)->text(), "Zürich");
+}
+
 TEST(JsonReader, RefusesWhatIsBeyondItsLimits) {
   JsonReader reader({}, {.depth = 2, .items = 3});
   EXPECT_TRUE(reader.read(R"({"a":[1,2,3],"b":[4,5,6],"c":{}})"));
