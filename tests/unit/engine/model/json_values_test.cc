@@ -61,9 +61,13 @@ std::string first_value(std::string_view body) {
 TEST(JsonValues, EndWhereTheirBracketsClose) {
   for (const std::string_view text :
        {R"("}")", R"("\"}")", R"("\\"})", R"("\\\"}")", R"([{}])", R"(\)"}) {
-    for (std::size_t before = 0; before < 70; ++before) {
-      const std::string value = "{" + std::string(before, 'a') + std::string(text) + "}";
-      EXPECT_EQ(values_of(value + " {}").front(), "1:" + first_value(value)) << value;
+    for (std::size_t bytes = 0; bytes < 140; ++bytes) {
+      const std::string filler(bytes, 'a');
+      for (const std::string& value :
+           {"{" + filler + std::string(text) + "}", "{" + std::string(text) + filler + "}"}) {
+        const std::string first = first_value(value);
+        EXPECT_EQ(values_of(value + " {}").front(), "1:" + (first.empty() ? value + " {}" : first));
+      }
     }
   }
   constexpr std::string_view kBytes = "{}[]\"\\ab: ";
@@ -82,6 +86,41 @@ TEST(JsonValues, EndWhereTheirBracketsClose) {
     ASSERT_EQ(values_of(body).front(), "1:" + expected) << body;
   }
   EXPECT_GT(closed, 5'000U);
+}
+
+// A backslash escapes the first byte of the next block, and no byte of the block after that.
+TEST(JsonValues, AnEscapeEndsWithItsByte) {
+  const std::string escaped = "{\"" + std::string(61, 'a') + "\\";
+  ASSERT_EQ(escaped.size(), 64U);
+  const std::string value = escaped + std::string(64, 'a') + "\"}";
+  EXPECT_EQ(values_of(value + " {}"), (Values{"1:" + value, "1:{}"}));
+  const std::string quoted = escaped + "\"" + std::string(63, 'a') + "}\"}";
+  EXPECT_EQ(values_of(quoted + " {}"), (Values{"1:" + quoted, "1:{}"}));
+}
+
+TEST(JsonValues, AreNestedUpToTheLimit) {
+  const auto nested = [](std::size_t depth) {
+    return std::string(depth, '{') + std::string(depth, '}');
+  };
+  EXPECT_EQ(values_of(nested(kJsonDepthMax)), Values{"1:" + nested(kJsonDepthMax)});
+  EXPECT_EQ(values_of(nested(kJsonDepthMax + 1)), Values{"error: it is nested more than 64 deep"});
+}
+
+// json.dumps() writes such arrays. To look for the line end before each value would take minutes.
+TEST(JsonValues, MayAllBeInOneLine) {
+  constexpr std::uint64_t kCount = 300'000;
+  std::string body = "[";
+  for (std::uint64_t i = 0; i < kCount; ++i) body += R"({"id":1,"text":"of some length"},)";
+  body.back() = ']';
+  JsonValues values(body);
+  std::uint64_t count = 0;
+  while (true) {
+    const auto value = values.next();
+    ASSERT_TRUE(value) << value.error().message;
+    if (!*value) break;
+    ++count;
+  }
+  EXPECT_EQ(count, kCount);
 }
 
 TEST(JsonValues, OfAnArrayAreItsItems) {
