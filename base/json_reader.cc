@@ -7,6 +7,12 @@
 #include <cstdlib>
 
 #include <fmt/format.h>
+
+// With vector instructions, RapidJSON 1.1 takes the control characters 0x1a to 0x1f in a text, and
+// reads more bytes after it than kPadding.
+#undef RAPIDJSON_SSE2
+#undef RAPIDJSON_SSE42
+#undef RAPIDJSON_NEON
 #include <rapidjson/reader.h>
 
 #include "base/check.h"

@@ -14,8 +14,8 @@
 
 namespace paddle {
 
-// Loads 1 to 8 bytes, the first one into the lowest. There is no loop because its end would be
-// mispredicted for every field.
+// Loads 1 to 8 bytes, the first one into the lowest. There is no loop, since texts of varying size
+// would have its end mispredicted.
 inline std::uint64_t load_short(std::string_view text) {
   static_assert(std::endian::native == std::endian::little);
   const std::size_t size = text.size();
@@ -33,7 +33,7 @@ inline std::uint64_t load_short(std::string_view text) {
   return byte(0) | byte(size / 2) | byte(size - 1);
 }
 
-// As std::string_view's operator, but without a call for texts of 1 to 8 bytes, such as keys.
+// As one == other, but without a call for texts of 1 to 8 bytes, such as keys.
 inline bool are_equal(std::string_view one, std::string_view other) {
   if (one.size() != other.size()) return false;
   return one.size() - 1 <= 7 ? load_short(one) == load_short(other) : one == other;
@@ -62,8 +62,8 @@ class ByteBlock {
   ByteBlock(const ByteBlock&) = delete;
   ByteBlock& operator=(const ByteBlock&) = delete;
 
-  // Marks the bytes that are `wanted` once the bits of `ignored` are set in them; the first byte is
-  // the lowest bit. REQUIRES: wanted is not 0.
+  // Marks the bytes that equal `wanted` if the bits of `ignored` do not count; the first byte is
+  // the lowest bit. REQUIRES: `wanted` has the bits of `ignored`, and others.
   std::uint64_t matches(char wanted, char ignored = 0) const {
     std::uint64_t mask = 0;
 #ifdef __SSE2__

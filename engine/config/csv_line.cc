@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "base/check.h"
 #include "base/text_bits.h"
 
 namespace paddle::config {
@@ -30,6 +31,7 @@ void for_each_match(std::string_view text, char wanted, const Use& use) {
 }  // namespace
 
 CsvLine::CsvLine(char delimiter, bool trims) : delimiter_(delimiter), trims_(trims) {
+  PADDLE_CHECK(delimiter != '\0');
   for (const char blank : {' ', '\t'}) {
     if (blank != delimiter) blanks_ += blank;
   }

@@ -12,7 +12,8 @@ namespace paddle::config {
 
 class CsvLine {
  public:
-  // trims: blanks around a field do not belong to it. Inside quotes they do.
+  // trims: blanks around a field do not belong to it. Inside quotes they do. REQUIRES: the
+  // delimiter is not a zero byte.
   CsvLine(char delimiter, bool trims);
 
   // kData: a quote is not closed, or text follows a closing quote.

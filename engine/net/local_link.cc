@@ -23,6 +23,17 @@ void fill(std::span<const std::span<std::byte>> places, ByteSpan begin, ByteSpan
   PADDLE_CHECK(begin.empty() && rest.empty());
 }
 
+// Appends the pieces. A reserve() on the tail itself would copy its bytes one by one (bytes.h).
+void join(Bytes& tail, std::span<const ByteSpan> pieces) {
+  std::size_t bytes = tail.size();
+  for (const ByteSpan piece : pieces) bytes += piece.size();
+  Bytes joined;
+  joined.reserve(bytes);
+  append_bytes(joined, ByteSpan(tail));
+  for (const ByteSpan piece : pieces) append_bytes(joined, piece);
+  tail = std::move(joined);
+}
+
 class LocalLink final : public Link {
  public:
   LocalLink(std::shared_ptr<FrameHandler> handler, NodeId self)
@@ -35,13 +46,7 @@ class LocalLink final : public Link {
   Status send(Frame frame, std::span<const ByteSpan> pieces, TimePoint /*deadline*/) override {
     if (!open_) return Error{Errc::kUnreachable, "closed by peer"};
     frame.header.sender = self_;
-    std::size_t bytes = frame.tail.size();
-    for (const ByteSpan piece : pieces) bytes += piece.size();
-    Bytes tail;
-    tail.reserve(bytes);
-    append_bytes(tail, ByteSpan(frame.tail));
-    for (const ByteSpan piece : pieces) append_bytes(tail, piece);
-    frame.tail = std::move(tail);
+    if (!pieces.empty()) join(frame.tail, pieces);
     std::vector<Outgoing> out = next_out();
     handler_->on_frame(clock_.now(), kPeer, std::move(frame), out);
     queue(std::move(out));

@@ -1,5 +1,6 @@
 #include "base/text_bits.h"
 
+#include <cstdint>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -51,7 +52,7 @@ TEST(ByteBlock, MarksEachByteThatMatches) {
     EXPECT_EQ(ByteBlock(text, 10).matches('x'), ~(std::uint64_t{1} << at));
     EXPECT_EQ(ByteBlock(text, 10).matches('['), 0U);
     text[10 + at] = '[';
-    EXPECT_EQ(ByteBlock(text, 10).matches('{', ' '), std::uint64_t{1} << at) << "the bit of 0x20";
+    EXPECT_EQ(ByteBlock(text, 10).matches('{', ' '), std::uint64_t{1} << at) << "without 0x20";
   }
 }
 
