@@ -354,6 +354,7 @@ class JsonSampler {
   struct Place {
     std::size_t index = 0;
     std::uint64_t records = 0;  // with values in the column, or with missing ones
+    bool has_value = false;     // not all of these are missing
   };
 
   // Missing values up to that record.
@@ -378,24 +379,27 @@ class JsonSampler {
     const bool is_missing = value.is_null() || (value.is_list() && value.size() == 0);
     if (is_missing || !column.unusable.empty()) return {};
     if (place.records > records_) return {};  // the key is repeated
-    set_shape(column, value);
+    set_shape(place, column, value);
     if (!column.unusable.empty()) return {};
     fill(place, records_);
+    const auto before = static_cast<std::ptrdiff_t>(column.values.size());
     add_fields(column, value);
+    place.has_value =
+        place.has_value || std::any_of(column.values.begin() + before, column.values.end(),
+                                       [](std::string_view one) { return !one.empty(); });
     ++place.records;
     return {};
   }
 
   // Sees what kind of value the column has, or that it has several.
-  static void set_shape(SampleColumn& column, const JsonValue& value) {
-    const bool is_new = std::ranges::all_of(column.values, &std::string_view::empty);
+  static void set_shape(const Place& place, SampleColumn& column, const JsonValue& value) {
     const bool has_texts = value.is_list() && value.size() > 0 && value.items()->is_text();
     const std::uint32_t width =
         value.is_list() && !has_texts ? static_cast<std::uint32_t>(value.size()) : 1;
     if (value.is_object()) {
       column.unusable = "its values are objects";
-    } else if (is_new) {
-      column.values.assign(column.values.size() * width, "");
+    } else if (!place.has_value) {
+      if (width != column.width) column.values.assign(place.records * width, "");
       column.width = width;
       column.is_list = has_texts;
     } else if (column.width != width || column.is_list != has_texts) {

@@ -56,6 +56,37 @@ std::string guessed(const std::string& text, const std::string& label = "") {
   return shown;
 }
 
+// A key that is always "" has no shape until it has a value.
+TEST(TableSample, OfJsonLinesFindsTheShapeOfAKeyAtItsFirstValue) {
+  const auto sample = sampled(table_lines(60, [](int i) {
+    return fmt::format(R"({{"x":{},"note":"","late":{}}})", i,
+                       i < 30       ? "null"
+                       : i % 2 == 0 ? "[1,2]"
+                                    : "[3,null]");
+  }));
+  ASSERT_TRUE(sample);
+  ASSERT_EQ(sample->columns.size(), 3U);
+  EXPECT_EQ(sample->columns[1].values.size(), 60U);
+  EXPECT_TRUE(std::ranges::all_of(sample->columns[1].values, &std::string_view::empty));
+  EXPECT_EQ(sample->columns[2].width, 2U);
+  ASSERT_EQ(sample->columns[2].values.size(), 120U);
+  EXPECT_EQ(sample->columns[2].values[59], "");
+  EXPECT_EQ(sample->columns[2].values[60], "1");
+  EXPECT_EQ(sample->columns[2].values[63], "");
+}
+
+TEST(TableSample, OfJsonLinesTakesAnotherShapeWhileAllValuesAreMissing) {
+  const auto sample = sampled(table_lines(40, [](int i) {
+    return i < 20 ? std::string(i % 2 == 0 ? R"({"v":[null,null]})" : R"({"v":[null,null,null]})")
+                  : std::string(R"({"v":[1,2,3]})");
+  }));
+  ASSERT_TRUE(sample);
+  EXPECT_EQ(sample->columns[0].unusable, "");
+  EXPECT_EQ(sample->columns[0].width, 3U);
+  EXPECT_EQ(sample->columns[0].values.size(), 120U);
+  EXPECT_EQ(sample->columns[0].values[119], "3");
+}
+
 struct GuessCase {
   std::string name;
   std::string text;
