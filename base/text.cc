@@ -42,17 +42,22 @@ std::size_t printable_prefix(std::string_view text) {
   return is_unseen(point) ? 0 : length;
 }
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
+// The edit distance, or at least `limit` if it is not below that.
+std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t limit) {
+  const std::size_t more = std::max(a.size(), b.size()) - std::min(a.size(), b.size());
+  if (more >= limit) return limit;
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (std::size_t i = 1; i <= a.size(); ++i) {
     std::size_t diagonal = row[0];
-    row[0] = i;
+    std::size_t least = row[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
       const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
       diagonal = row[j];
       row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+      least = std::min(least, row[j]);
     }
+    if (least >= limit) return limit;  // no later row has less
   }
   return row[b.size()];
 }
@@ -113,7 +118,7 @@ std::string nearest(std::string_view word, std::span<const std::string_view> can
   std::string_view found;
   const std::string small_word = in_small_letters(word);
   for (const std::string_view candidate : candidates) {
-    const std::size_t distance = edit_distance(small_word, in_small_letters(candidate));
+    const std::size_t distance = edit_distance(small_word, in_small_letters(candidate), best);
     if (distance < best && distance * 2 < std::max(word.size(), candidate.size()) + 1) {
       best = distance;
       found = candidate;

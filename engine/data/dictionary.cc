@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::size_t kDictionaryBytesMax = 1U << 30U;
 constexpr std::size_t kNamesShown = 10;
+// Any number of records may have an unknown name, and each is compared with all names.
+constexpr std::size_t kNamesComparedMax = 1000;
 
 std::optional<double> number_of(std::string_view text) {
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -57,6 +59,8 @@ ClassNames::ClassNames(const std::vector<std::string>& names) {
     classes_.emplace(name, number);
     if (const auto value = number_of(name)) numbers_.emplace(*value, number);
   }
+  first_names_.assign(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(
+                                                         std::min(names.size(), kNamesShown)));
 }
 
 std::optional<std::uint64_t> ClassNames::find(double number) const {
@@ -78,14 +82,16 @@ Status ClassNames::parse(std::string_view name, std::string_view what,
     number = *found;
     return {};
   }
-  std::vector<std::string_view> names(classes_.size());
-  for (const auto& [each, place] : classes_) names[place] = each;
-  const std::string near = nearest(name, names);
-  const bool are_many = names.size() > kNamesShown;
-  names.resize(std::min(names.size(), kNamesShown));
-  Error wrong = wrong_field(
-      what, name,
-      fmt::format("one of the labels {}{}", fmt::join(names, ", "), are_many ? ", ..." : ""));
+  std::string near;
+  if (classes_.size() <= kNamesComparedMax) {
+    std::vector<std::string_view> names(classes_.size());
+    for (const auto& [each, place] : classes_) names[place] = each;
+    near = nearest(name, names);
+  }
+  const bool are_many = classes_.size() > first_names_.size();
+  Error wrong = wrong_field(what, name,
+                            fmt::format("one of the labels {}{}", fmt::join(first_names_, ", "),
+                                        are_many ? ", ..." : ""));
   wrong.hint = near.empty() ? "all of them are in the slot's key 'labels' or, if it is "
                               "\"learned\", in statistics.json"
                             : fmt::format("did you mean '{}'?", near);

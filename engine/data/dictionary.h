@@ -49,12 +49,13 @@ class ClassNames {
   std::optional<std::uint64_t> find(std::string_view name) const;
   std::optional<std::uint64_t> find(double number) const;
   // As find(). kData: no class has this name: "<what> 'setsa' is not one of the labels setosa,
-  // ...", with the hint "did you mean 'setosa'?".
+  // ...", with the hint "did you mean 'setosa'?" unless there are over 1000 classes.
   Status parse(std::string_view name, std::string_view what, std::uint64_t& number) const;
 
  private:
   std::map<std::string, std::uint64_t, std::less<>> classes_;
   std::map<double, std::uint64_t> numbers_;  // for names that are numbers
+  std::vector<std::string> first_names_;     // those that messages show
 };
 
 }  // namespace paddle::data

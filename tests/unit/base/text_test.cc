@@ -1,8 +1,13 @@
 #include "base/text.h"
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "base/bytes.h"
+#include "base/rng.h"
 
 namespace paddle {
 namespace {
@@ -50,6 +55,61 @@ TEST(Nearest, FindsATypingMistakeAndNothingElse) {
   EXPECT_EQ(nearest("learning_rate", keys), "");
   EXPECT_EQ(nearest("x", keys), "");
   EXPECT_EQ(nearest("port", {}), "");
+}
+
+// Most candidates are given up early, which changes no answer.
+TEST(Nearest, IsTheFirstOfTheSmallestEditDistance) {
+  const auto distance = [](std::string_view a, std::string_view b) {
+    std::vector<std::vector<std::size_t>> table(a.size() + 1,
+                                                std::vector<std::size_t>(b.size() + 1));
+    for (std::size_t i = 0; i <= a.size(); ++i) {
+      for (std::size_t j = 0; j <= b.size(); ++j) {
+        if (i == 0 || j == 0) {
+          table[i][j] = i + j;
+          continue;
+        }
+        const std::size_t replaced = table[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+        table[i][j] = std::min({replaced, table[i - 1][j] + 1, table[i][j - 1] + 1});
+      }
+    }
+    return table[a.size()][b.size()];
+  };
+  std::uint64_t seed = 1;
+  const auto word = [&] {
+    seed = mix64(seed);
+    std::string made(seed % 9, 'a');
+    for (char& c : made) {
+      seed = mix64(seed);
+      c = static_cast<char>('a' + seed % 3);
+    }
+    return made;
+  };
+  std::size_t found = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const std::string wanted = word();
+    std::vector<std::string> words(8);
+    for (std::string& each : words) each = word();
+    std::size_t best = 4;
+    std::string expected;
+    for (const std::string& each : words) {
+      const std::size_t far = distance(wanted, each);
+      if (far >= best || far * 2 >= std::max(wanted.size(), each.size()) + 1) continue;
+      best = far;
+      expected = each;
+    }
+    found += expected.empty() ? 0 : 1;
+    const std::vector<std::string_view> candidates(words.begin(), words.end());
+    ASSERT_EQ(nearest(wanted, candidates), expected) << wanted;
+  }
+  EXPECT_GT(found, 500U);
+}
+
+// A client may send a text of megabytes in place of a label.
+TEST(Nearest, TakesNoTimeForATextThatIsFarFromAll) {
+  const std::vector<std::string> names(1000, std::string(1000, 'x'));
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  EXPECT_EQ(nearest(std::string(8'000'000, 'z'), candidates), "");
+  EXPECT_EQ(nearest(std::string(1000, 'z'), candidates), "");
 }
 
 TEST(Nearest, IgnoresTheCaseOfLetters) {

@@ -568,6 +568,13 @@ TEST_F(LabelNamesTest, ClassesAreNumberedInTheirOrder) {
       hint_of("1,2,setosa,4,5\n1,2,virginca,4,5\n").starts_with("did you mean 'virginica'?"));
   options_.data.skip_bad_records = true;
   EXPECT_EQ(parse("1,2,setosa,4,5\n1,2,,4,5\n1,2,Setosa,4,5\n"), (Records{"0"}));
+  options_.data.skip_bad_records = false;
+  for (int i = 0; i < 1000; ++i) options_.data.slots[0].labels.push_back(fmt::format("k{}", i));
+  EXPECT_TRUE(hint_of("1,2,virginca,4,5\n").starts_with("all of them are in the slot's key"))
+      << "an unknown name is not compared with thousands";
+  EXPECT_EQ(mistake("1,2,virginca,4,5\n"),
+            "bad.txt:1: column 'site': 'virginca' is not one of the labels setosa, versicolor, "
+            "virginica, k0, k1, k2, k3, k4, k5, k6, ...");
   use_jsonl();
   options_.data.slots = {{.name = "kind", .labels = kNames},
                          {.name = "tags", .type = SlotType::kIds, .labels = {"a", "b"}}};
