@@ -34,6 +34,21 @@ bool is_combining(std::uint32_t point) {
          (point >= 0xfe00 && point <= 0xfe0f);
 }
 
+struct Character {
+  std::size_t bytes = 0;  // more than the text has, if it ends within the character
+  std::size_t columns = 0;
+};
+
+Character character_at(std::string_view text, std::size_t at) {
+  const auto lead = static_cast<unsigned char>(text[at]);
+  const std::size_t length = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  std::uint32_t point = length == 1 ? lead : lead & (0xffU >> (length + 1));
+  for (std::size_t k = 1; k < length && at + k < text.size(); ++k) {
+    point = (point << 6U) | (static_cast<unsigned char>(text[at + k]) & 0x3fU);
+  }
+  return {length, std::size_t{is_combining(point) ? 0U : is_wide(point) ? 2U : 1U}};
+}
+
 // The end of the word that begins at `begin`. A "paddlectl ..." command that fits in `room` is one
 // word.
 std::size_t end_of_word(std::string_view line, std::size_t begin, std::size_t room) {
@@ -55,15 +70,10 @@ std::size_t indent_of(std::string_view line, std::size_t columns) {
 
 std::size_t display_width(std::string_view text) {
   std::size_t width = 0;
-  for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const std::size_t length = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-    std::uint32_t point = length == 1 ? lead : lead & (0xffU >> (length + 1));
-    for (std::size_t k = 1; k < length && i + k < text.size(); ++k) {
-      point = (point << 6U) | (static_cast<unsigned char>(text[i + k]) & 0x3fU);
-    }
-    width += is_combining(point) ? 0 : is_wide(point) ? 2 : 1;
-    i += length;
+  for (std::size_t at = 0; at < text.size();) {
+    const Character next = character_at(text, at);
+    width += next.columns;
+    at += next.bytes;
   }
   return width;
 }
@@ -308,13 +318,15 @@ std::vector<std::size_t> fitting(const Table& table, std::vector<std::size_t>& w
 std::string shortened(std::string text, std::size_t columns) {
   if (display_width(text) <= columns) return text;
   constexpr std::string_view kDots = "...";
-  const auto ends_in_character = [&] {
-    return (static_cast<unsigned char>(text.back()) & 0xc0U) == 0x80U;
-  };
-  while (display_width(text) > columns - kDots.size() || text.back() == ' ') {
-    while (ends_in_character()) text.pop_back();
-    text.pop_back();
+  std::size_t end = 0;
+  for (std::size_t used = 0; end < text.size();) {
+    const Character next = character_at(text, end);
+    used += next.columns;
+    if (used + kDots.size() > columns) break;
+    end += next.bytes;
   }
+  text.resize(std::min(end, text.size()));
+  text.erase(text.find_last_not_of(' ') + 1);
   return text.append(kDots);
 }
 

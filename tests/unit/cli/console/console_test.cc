@@ -73,6 +73,30 @@ TEST(Table, LosesItsLeastImportantColumnsOnANarrowTerminal) {
             "node         state\nn-1\\x1b[31m  running\n(too narrow for:\npid, cost)\n");
 }
 
+TEST(Table, ShortensACellBetweenCharactersAndWithoutBlanksAtItsEnd) {
+  const auto shown = [](const std::string& text) {
+    Table table{{{"key", ""}, {"value", ""}}, {}};
+    table.columns[0].shortens = true;
+    table.rows.push_back({text_cell(text), text_cell("1")});
+    const std::string all = to_text(table, 60, false);
+    const std::string row = all.substr(all.find('\n') + 1);
+    return row.substr(0, row.find("...") + 3);
+  };
+  const std::string letters(200, 'a');
+  const std::string ascii = shown(letters);
+  ASSERT_TRUE(ascii.ends_with("..."));
+  const std::size_t kept = ascii.size() - 3;
+  EXPECT_EQ(ascii, letters.substr(0, kept) + "...");
+  std::string wide;
+  for (int i = 0; i < 200; ++i) wide += "漢";
+  EXPECT_EQ(shown(wide), wide.substr(0, kept / 2 * 3) + "...");
+  std::string accents;  // a letter and a combining accent
+  for (int i = 0; i < 200; ++i) accents += "e\xcc\x81";
+  EXPECT_EQ(shown(accents), accents.substr(0, kept * 3) + "...");
+  EXPECT_EQ(shown("one" + std::string(200, ' ') + "end"), "one...");
+  EXPECT_EQ(shown(std::string(2'000'000, 'b')).size(), ascii.size());
+}
+
 TEST(Table, NamesItsMissingColumnsInWholeWords) {
   Table table{{{"node", ""}, {"examples/s", "", 1}, {"best held-out", "", 2}}, {}};
   EXPECT_EQ(to_text(table, 20, false), "node  examples/s\n(too narrow for:\nbest held-out)\n");
