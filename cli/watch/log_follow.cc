@@ -31,35 +31,43 @@ std::int64_t middle_ms(const NodeLook& look) {
 
 std::size_t LogMerge::add_source(std::int64_t first_unix_ms) {
   sources_.push_back({{}, first_unix_ms, false});
+  ++silent_;
   return sources_.size() - 1;
 }
 
 void LogMerge::add(std::size_t source, std::vector<LogLine> lines) {
   Source& into = sources_[source];
+  if (lines.empty()) return;
+  silent_ -= is_silent(into) ? 1 : 0;
+  const bool is_first = into.lines.empty();
   for (LogLine& line : lines) {
     line.unix_ms = std::max(line.unix_ms, into.last_unix_ms);
     into.last_unix_ms = line.unix_ms;
     into.lines.push_back(std::move(line));
   }
+  if (is_first) fronts_.emplace(into.lines.front().unix_ms, source);
+}
+
+void LogMerge::close(std::size_t source) {
+  silent_ -= is_silent(sources_[source]) ? 1 : 0;
+  sources_[source].closed = true;
+}
+
+LogLine LogMerge::take_front(std::size_t source) {
+  Source& from = sources_[source];
+  fronts_.erase({from.lines.front().unix_ms, source});
+  LogLine line = std::move(from.lines.front());
+  from.lines.pop_front();
+  silent_ += is_silent(from) ? 1 : 0;
+  if (!from.lines.empty()) fronts_.emplace(from.lines.front().unix_ms, source);
+  return line;
 }
 
 std::optional<LogMerge::Line> LogMerge::next(std::int64_t complete_until) {
-  std::optional<std::size_t> first;
-  bool all_spoke = true;
-  for (std::size_t i = 0; i < sources_.size(); ++i) {
-    const Source& source = sources_[i];
-    if (source.lines.empty()) {
-      all_spoke = all_spoke && source.closed;
-    } else if (!first || source.lines.front().unix_ms < sources_[*first].lines.front().unix_ms) {
-      first = i;
-    }
-  }
-  if (!first) return std::nullopt;
-  std::deque<LogLine>& lines = sources_[*first].lines;
-  if (!all_spoke && lines.front().unix_ms > complete_until) return std::nullopt;
-  Line found{*first, std::move(lines.front())};
-  lines.pop_front();
-  return found;
+  if (fronts_.empty()) return std::nullopt;
+  const auto [unix_ms, source] = *fronts_.begin();
+  if (silent_ > 0 && unix_ms > complete_until) return std::nullopt;
+  return Line{source, take_front(source)};
 }
 
 void LogMerge::keep_last(std::size_t lines) {
@@ -69,8 +77,7 @@ void LogMerge::keep_last(std::size_t lines) {
 }
 
 void LogMerge::keep_last(std::size_t lines, std::size_t source) {
-  std::deque<LogLine>& waiting = sources_[source].lines;
-  while (waiting.size() > lines) waiting.pop_front();
+  while (waiting(source) > lines) take_front(source);
 }
 
 std::vector<std::int64_t> clock_skews(const std::vector<std::optional<NodeLook>>& nodes) {

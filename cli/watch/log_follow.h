@@ -8,7 +8,9 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/cluster/cluster_session.h"
@@ -31,7 +33,7 @@ class LogMerge {
   // Appends lines of one log, whose order is kept. A line without a time, or with an earlier time
   // than the line before it, gets the time of the line before.
   void add(std::size_t source, std::vector<LogLine> lines);
-  void close(std::size_t source) { sources_[source].closed = true; }
+  void close(std::size_t source);
 
   std::size_t waiting(std::size_t source) const { return sources_[source].lines.size(); }
   bool is_closed(std::size_t source) const { return sources_[source].closed; }
@@ -49,7 +51,15 @@ class LogMerge {
     std::int64_t last_unix_ms = 0;
     bool closed = false;
   };
+  using Front = std::pair<std::int64_t, std::size_t>;  // time of a waiting line, source
+
+  // REQUIRES: a line of the source waits.
+  LogLine take_front(std::size_t source);
+  bool is_silent(const Source& source) const { return !source.closed && source.lines.empty(); }
+
   std::vector<Source> sources_;
+  std::set<Front> fronts_;  // the first waiting line of each source that has one
+  std::size_t silent_ = 0;  // sources that may still produce the earliest line
 };
 
 struct LogSource {

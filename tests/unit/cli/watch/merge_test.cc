@@ -1,6 +1,12 @@
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <vector>
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "base/rng.h"
 #include "cli/watch/log_follow.h"
 #include "tests/support/fake_agent_client.h"
 
@@ -37,6 +43,63 @@ TEST(LogMerge, WithinALogTheOrderStaysAndAnUnknownTimeIsThatOfTheLineBefore) {
   merge.close(a);
   merge.close(b);
   EXPECT_EQ(drain(merge), "b14 a-unknown b17 a20 a-back a-same b21 ");
+}
+
+// As a search through all sources for each line.
+TEST(LogMerge, OfManyLogsTakesTheEarliestLineOfTheFirstSource) {
+  constexpr std::size_t kSources = 40;
+  LogMerge merge;
+  std::vector<std::deque<std::pair<std::int64_t, std::string>>> waiting(kSources);
+  for (std::size_t i = 0; i < kSources; ++i) merge.add_source(0);
+  std::uint64_t seed = 1;
+  const auto random = [&](std::uint64_t below) { return (seed = mix64(seed)) % below; };
+  std::int64_t now = 100;
+  for (int round = 0; round < 500; ++round) {
+    const std::size_t source = random(kSources);
+    std::vector<LogLine> lines;
+    for (std::uint64_t left = random(4); left > 0; --left) {
+      lines.push_back({now + static_cast<std::int64_t>(random(3)), std::to_string(seed)});
+      now = std::max(now, lines.back().unix_ms);
+      lines.back().unix_ms = now;
+      waiting[source].emplace_back(now, lines.back().text);
+    }
+    merge.add(source, std::move(lines));
+    if (round % 50 == 0) {
+      merge.keep_last(1, source);
+      while (waiting[source].size() > 1) waiting[source].pop_front();
+    }
+    const bool all_speak =
+        std::ranges::none_of(waiting, [](const auto& one) { return one.empty(); });
+    const std::int64_t until = now - static_cast<std::int64_t>(random(200));
+    for (std::uint64_t left = random(3); left > 0; --left) {
+      std::optional<std::size_t> first;
+      for (std::size_t i = 0; i < kSources; ++i) {
+        if (waiting[i].empty()) continue;
+        if (!first || waiting[i].front().first < waiting[*first].front().first) first = i;
+      }
+      const auto line = merge.next(until);
+      if (!first || (!all_speak && waiting[*first].front().first > until)) {
+        ASSERT_FALSE(line);
+        break;
+      }
+      ASSERT_TRUE(line);
+      EXPECT_EQ(line->source, *first);
+      EXPECT_EQ(line->line.text, waiting[*first].front().second);
+      waiting[*first].pop_front();
+      if (waiting[*first].empty()) break;
+    }
+  }
+}
+
+TEST(LogMerge, KeepsTheLastLinesOfAllLogs) {
+  LogMerge merge;
+  const std::size_t a = merge.add_source(0);
+  const std::size_t b = merge.add_source(0);
+  merge.add(a, {{10, "a10"}, {30, "a30"}});
+  merge.add(b, {{20, "b20"}, {40, "b40"}});
+  merge.keep_last(2);
+  EXPECT_EQ(merge.waiting(a), 1U);
+  EXPECT_EQ(drain(merge, 100), "a30 b40 ");
 }
 
 struct ALog {
