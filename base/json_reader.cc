@@ -352,8 +352,7 @@ void JsonReader::add_member(std::string_view key) {
 
 std::size_t JsonReader::number_of(std::string_view key, std::size_t guess) const {
   if (guess < keys_.size() && are_equal(keys_[guess], key)) return guess;
-  const auto found = numbers_.find(key);
-  return found == numbers_.end() ? keys_.size() : found->second;
+  return index_of(key);
 }
 
 }  // namespace paddle

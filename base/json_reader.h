@@ -90,6 +90,11 @@ class JsonReader {
 
   const JsonValue& object() const { return values_.front(); }
   const std::vector<std::string>& keys() const { return keys_; }
+  // The index of a key in keys(); their number if they do not contain it.
+  std::size_t index_of(std::string_view key) const {
+    const auto found = numbers_.find(key);
+    return found == numbers_.end() ? keys_.size() : found->second;
+  }
   // The value of keys()[key], the last one if the text repeats the key; null if it has none.
   const JsonValue* find(std::size_t key) const {
     return places_[key] == 0 ? nullptr : &values_[places_[key]];

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <unordered_map>
+#include <unordered_set>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -97,8 +99,9 @@ std::vector<std::string> keys_of(const config::DataConfig& data) {
   std::vector<std::string> names;
   for (const config::SlotConfig& slot : config::raw_slots(data)) names.push_back(slot.name);
   if (data.format != "csv") return names;
+  std::unordered_set<std::string> known(names.begin(), names.end());
   for (const std::string& column : data.columns) {
-    if (std::ranges::find(names, column) == names.end()) names.push_back(column);
+    if (known.insert(column).second) names.push_back(column);
   }
   return names;
 }
@@ -201,24 +204,27 @@ JsonRecords::JsonRecords(const config::JobConfig& job, const data::Dictionary& d
       reader_(keys_of(job.data)) {
   const std::vector<config::SlotConfig> slots = config::raw_slots(job.data);
   const std::size_t count = slots.size();
+  std::unordered_set<std::string_view> read;
+  for (const config::LayerConfig& layer : job.layers) {
+    read.insert(layer.inputs.begin(), layer.inputs.end());
+  }
+  std::unordered_map<std::string_view, const config::DataSlotConfig*> in_files;
+  for (const config::DataSlotConfig& slot : job.data.slots) in_files.emplace(slot.name, &slot);
   for (const config::SlotConfig& config : slots) {
     Slot slot{.config = config};
-    slot.is_read = std::ranges::any_of(job.layers, [&](const config::LayerConfig& layer) {
-      return std::ranges::find(layer.inputs, config.name) != layer.inputs.end();
-    });
+    slot.is_read = read.contains(config.name);
     slot.classes = data::ClassNames(config.labels);
     if (config.hashed) slot.hash.emplace(config.name, job.data.buckets);
-    const auto in_file =
-        std::ranges::find(job.data.slots, config.name, &config::DataSlotConfig::name);
-    if (in_file != job.data.slots.end()) {
-      slot.separator = in_file->separator;
-      slot.marks_missing = slot.is_read && in_file->marks_missing();
-      slot.refuses_missing = in_file->missing == config::Missing::kRefuse;
-    }
-    const bool has_columns = job.data.format == "csv" && in_file != job.data.slots.end();
-    for (std::size_t i = 0; has_columns && i < in_file->columns.size(); ++i) {
-      const auto key = std::ranges::find(reader_.keys(), job.data.columns[in_file->columns[i]]);
-      slot.columns.push_back(static_cast<std::size_t>(key - reader_.keys().begin()));
+    const auto found = in_files.find(config.name);
+    if (found != in_files.end()) {
+      const config::DataSlotConfig& in_file = *found->second;
+      slot.separator = in_file.separator;
+      slot.marks_missing = slot.is_read && in_file.marks_missing();
+      slot.refuses_missing = in_file.missing == config::Missing::kRefuse;
+      for (const std::uint32_t column : in_file.columns) {
+        if (job.data.format == "csv")
+          slot.columns.push_back(reader_.index_of(job.data.columns[column]));
+      }
     }
     // A column with the name of a slot is that slot; then there are no keys for columns.
     if (std::ranges::any_of(slot.columns, [&](std::size_t key) { return key < count; }))
