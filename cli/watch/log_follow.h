@@ -55,7 +55,7 @@ class LogMerge {
 
   // REQUIRES: a line of the source waits.
   LogLine take_front(std::size_t source);
-  bool is_silent(const Source& source) const { return !source.closed && source.lines.empty(); }
+  static bool is_silent(const Source& source) { return !source.closed && source.lines.empty(); }
 
   std::vector<Source> sources_;
   std::set<Front> fronts_;  // the first waiting line of each source that has one

@@ -176,7 +176,8 @@ Status JsonValues::step_in_array() {
   return {};
 }
 
-// INVARIANT: looks at no byte after the value, since a body may hold all its values in one line.
+// INVARIANT: no search goes on after the end of the value, since a body may hold all its values in
+// one line.
 Result<std::string_view> JsonValues::take_value() {
   const std::string_view ends = is_array_ ? "\n,]" : "\n";
   std::size_t end = 0;

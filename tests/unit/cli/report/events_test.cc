@@ -15,8 +15,8 @@ constexpr const char* kTwoTrainers =
     "{\"role\": \"trainer-0\", \"log\": \"node_0/train.log\"}\n"
     "{\"role\": \"trainer-1\", \"log\": \"node_1/train.log\"}\n";
 
-// The events of the job in a folder: "<seconds since 1795420000> <who>: <what>", and " !" behind a
-// bad one.
+// One line for each event of the job in a folder, as "2 trainer-0: started": the seconds since
+// 1795420000, the role and the text. A bad event ends with " !".
 std::string seen_in(const test::TemporaryFolder& folder) {
   const auto record = read_job_record(folder.path(), "j");
   EXPECT_TRUE(record);
